@@ -1,0 +1,119 @@
+//! What came of one finished call: [`Verdict`], and the tokens it used: [`Usage`].
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::reason::{Class, Reason};
+
+/// What came of one finished call.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// Why it ended as it did.
+    pub reason: Reason,
+    /// When the other side says that it may be tried again.
+    pub retry_at: Option<Instant>,
+    /// The tokens that the provider states; `None` where it states none, which is not zero.
+    pub usage: Option<Usage>,
+    /// Proof that a write was applied, in the target's own words (an id, a version).
+    pub receipt: Option<Arc<str>>,
+    /// A digest of the result, equal for equal results.
+    pub digest: Option<u64>,
+}
+
+impl Verdict {
+    /// A verdict that says no more than `reason`.
+    pub const fn new(reason: Reason) -> Self {
+        Self { reason, retry_at: None, usage: None, receipt: None, digest: None }
+    }
+
+    /// The call was answered in full.
+    pub const fn completed() -> Self {
+        Self::new(Reason::Completed)
+    }
+
+    /// Sets when it may be tried again.
+    #[must_use]
+    pub fn retry_at(mut self, at: impl Into<Option<Instant>>) -> Self {
+        self.retry_at = at.into();
+        self
+    }
+
+    /// Sets the tokens used.
+    #[must_use]
+    pub fn usage(mut self, usage: impl Into<Option<Usage>>) -> Self {
+        self.usage = usage.into();
+        self
+    }
+
+    /// Sets the proof that the write was applied.
+    #[must_use]
+    pub fn receipt(mut self, receipt: impl Into<Arc<str>>) -> Self {
+        self.receipt = Some(receipt.into());
+        self
+    }
+
+    /// The class of the reason.
+    pub const fn class(&self) -> Class {
+        self.reason.class()
+    }
+
+    /// Whether the call was answered as asked.
+    pub const fn is_success(&self) -> bool {
+        self.reason.is_success()
+    }
+}
+
+impl From<Reason> for Verdict {
+    fn from(reason: Reason) -> Self {
+        Self::new(reason)
+    }
+}
+
+/// The tokens of one call as the provider stated them; nothing here is computed.
+///
+/// Providers disagree on what includes what, so each reading says it: whether `input_tokens` already contains the
+/// cached ones, and whether `output_tokens` contains the reasoning. Use [`input_total`](Usage::input_total) and
+/// [`output_total`](Usage::output_total) for sums that count everything once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Input tokens as stated.
+    pub input_tokens: Option<u64>,
+    /// Output tokens as stated.
+    pub output_tokens: Option<u64>,
+    /// The total as stated.
+    pub total_tokens: Option<u64>,
+    /// Input tokens read from a cache.
+    pub cached_input_tokens: Option<u64>,
+    /// Input tokens written to a cache.
+    pub cache_write_input_tokens: Option<u64>,
+    /// Output tokens spent on reasoning.
+    pub reasoning_tokens: Option<u64>,
+    /// Whether `input_tokens` contains the cached ones (read and written); false where they come on top.
+    pub input_includes_cached: bool,
+    /// Whether `output_tokens` contains the reasoning; false where it comes on top.
+    pub output_includes_reasoning: bool,
+}
+
+impl Usage {
+    /// All input tokens, each counted once; `None` where the provider states no input.
+    pub fn input_total(&self) -> Option<u64> {
+        let input = self.input_tokens?;
+        if self.input_includes_cached {
+            return Some(input);
+        }
+        let cached = self.cached_input_tokens.unwrap_or(0);
+        Some(input.saturating_add(cached).saturating_add(self.cache_write_input_tokens.unwrap_or(0)))
+    }
+
+    /// All output tokens, each counted once; `None` where the provider states no output.
+    pub fn output_total(&self) -> Option<u64> {
+        let output = self.output_tokens?;
+        if self.output_includes_reasoning {
+            return Some(output);
+        }
+        Some(output.saturating_add(self.reasoning_tokens.unwrap_or(0)))
+    }
+}
