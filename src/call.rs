@@ -108,8 +108,8 @@ impl Scope {
     }
 
     /// The names that make up a key of this scope: its own, and the tenant under which all but GLOBAL nest.
-    const fn key_bits(self) -> u8 {
-        if self.0 == 0 { 0 } else { self.0 | Self::TENANT.0 }
+    const fn key_bits(self) -> u16 {
+        if self.0 == 0 { 0 } else { (self.0 | Self::TENANT.0) as u16 }
     }
 }
 
@@ -455,17 +455,32 @@ const ALL_NAMES: [Name; NAMES] = [
 #[derive(Clone, Copy)]
 pub(crate) struct KeyRef<'a> {
     names: Option<&'a Names>,
-    bits: u8,
+    bits: u16,
     hash: u64,
 }
 
+/// Marks the state that keys of a tenant share when there is no room for their own.
+const OVERFLOW: u16 = 0x100;
+
 impl<'a> KeyRef<'a> {
     pub(crate) fn new(call: &'a Call, scope: Scope) -> Self {
-        let names = call.names.as_deref();
-        let bits = scope.key_bits();
+        Self::of(call.names.as_deref(), scope.key_bits())
+    }
+
+    /// The state that keys of this tenant share when there is no room for their own.
+    pub(crate) fn overflow_of_tenant(call: &'a Call) -> Self {
+        Self::of(call.names.as_deref(), Scope::TENANT.key_bits() | OVERFLOW)
+    }
+
+    /// The state that everybody shares when there is no room even for tenants.
+    pub(crate) fn overflow_of_all() -> Self {
+        Self::of(None, OVERFLOW)
+    }
+
+    fn of(names: Option<&'a Names>, bits: u16) -> Self {
         let mut hash = u64::from(bits) ^ 0x9e37_79b9_7f4a_7c15;
         if let Some(names) = names {
-            let mut rest = bits & names.set;
+            let mut rest = bits as u8 & names.set;
             while rest != 0 {
                 let index = rest.trailing_zeros() as usize;
                 rest &= rest - 1;
@@ -484,7 +499,7 @@ impl<'a> KeyRef<'a> {
     fn part(&self, index: usize) -> Option<&'a str> {
         let names = self.names?;
         let (start, end) = names.spans[index];
-        (names.set & self.bits & (1 << index) != 0).then(|| &names.text[start as usize..end as usize])
+        (names.set & self.bits as u8 & (1 << index) != 0).then(|| &names.text[start as usize..end as usize])
     }
 
     /// The tenant that the key nests under.
@@ -511,13 +526,17 @@ pub(crate) struct KeyBuf {
     text: Box<str>,
     /// Where each name ends; `u32::MAX` where it is absent.
     ends: [u32; NAMES],
-    bits: u8,
+    bits: u16,
     hash: u64,
 }
 
 impl KeyBuf {
     pub(crate) const fn hash(&self) -> u64 {
         self.hash
+    }
+
+    pub(crate) const fn is_overflow(&self) -> bool {
+        self.bits & OVERFLOW != 0
     }
 
     pub(crate) fn tenant(&self) -> &str {

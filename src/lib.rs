@@ -2,10 +2,17 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod body;
 mod call;
+pub mod classify;
+mod error;
+mod keyed;
 pub mod reason;
 mod verdict;
 
+pub use body::WatchedBody;
 pub use call::{ActionId, Call, Effect, Name, Scope};
+pub use classify::{Auto, classify_fn, classify_http};
+pub use error::{Advice, Error, Failure, Refusal, Rejected};
 pub use reason::{Class, Impact, Reason, Retry};
 pub use verdict::{Usage, Verdict};

@@ -1,0 +1,209 @@
+//! A response body that is watched to its end: [`WatchedBody`].
+//!
+//! An answer is over at its protocol's terminator, not at its head and not when the reader drops the body. The first
+//! layer that must know wraps the body; every further layer only adds a listener, so that a response is read once,
+//! however many layers watch it. There are three ends, and they are different: *over* and good, *over* and bad, and
+//! *abandoned* by the reader. A stream that breaks off ends in an error for its reader, never in a clean end.
+
+mod completion;
+mod observed;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    any::Any,
+    fmt, mem,
+    pin::Pin,
+    sync::{Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
+use tower::BoxError;
+
+pub use self::completion::{Completion, End, OnEnd};
+pub(crate) use self::observed::{Observed, broken};
+use crate::{call::Call, classify::readable, error::Error, verdict::Verdict};
+
+/// A response body that tells how its answer ended.
+///
+/// It is `Send` and `Sync` whatever it was made of, and it is the body of every response that a layer of this crate
+/// hands on.
+pub struct WatchedBody {
+    // Some bodies are not Sync, and some clients ask for it. Polling goes through `get_mut` and never locks.
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    source: Source,
+    completion: Completion,
+    over: Option<Verdict>,
+    /// Since when the reader has been waiting for the next frame.
+    waiting: Option<Instant>,
+}
+
+enum Source {
+    Bytes(Bytes),
+    Observed(Pin<Box<dyn Observed>>),
+}
+
+impl WatchedBody {
+    /// A body without content.
+    pub const fn empty() -> Self {
+        Self::made_of(Source::Bytes(Bytes::new()), None)
+    }
+
+    /// Any body, unwatched until a layer adds a listener.
+    pub fn new<B>(body: B) -> Self
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self::watch(body, &Call::new(), false, Completion::none())
+    }
+
+    /// Watches `body` for `completion`.
+    pub(crate) fn watch<B>(body: B, call: &Call, grpc: bool, completion: Completion) -> Self
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        if let Some(bytes) = readable(&body) {
+            completion.over(&Verdict::completed());
+            return Self::from(Bytes::from(bytes.into_owned()));
+        }
+        let mut body = Some(body);
+        if let Some(watched) = (&mut body as &mut dyn Any).downcast_mut::<Option<Self>>().and_then(Option::take) {
+            return watched.listen(completion);
+        }
+        match body {
+            Some(body) => Self::observe(Box::pin(observed::Observing::new(body, call, grpc))).listen(completion),
+            None => Self::empty(),
+        }
+    }
+
+    /// A body that judges itself.
+    pub(crate) const fn observe(body: Pin<Box<dyn Observed>>) -> Self {
+        Self::made_of(Source::Observed(body), None)
+    }
+
+    /// A body in memory whose answer was judged already.
+    pub(crate) const fn judged(bytes: Bytes, verdict: Verdict) -> Self {
+        Self::made_of(Source::Bytes(bytes), Some(verdict))
+    }
+
+    const fn made_of(source: Source, over: Option<Verdict>) -> Self {
+        Self { inner: Mutex::new(Inner { source, completion: Completion::none(), over, waiting: None }) }
+    }
+
+    /// The verdict on the answer, once it is over.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.lock().over.clone()
+    }
+
+    fn listen(mut self, completion: Completion) -> Self {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match (&inner.over, &inner.source) {
+            (Some(verdict), _) => completion.over(verdict),
+            (None, Source::Bytes(_)) => completion.over(&Verdict::completed()),
+            (None, Source::Observed(_)) => inner.completion.and(completion),
+        }
+        self
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let body = match &mut self.source {
+            Source::Bytes(bytes) if bytes.is_empty() => return Poll::Ready(None),
+            Source::Bytes(bytes) => return Poll::Ready(Some(Ok(Frame::data(mem::take(bytes))))),
+            Source::Observed(body) => body,
+        };
+        let was_over = self.over.is_some();
+        let polled = body.as_mut().poll_frame(cx, &mut self.over);
+        match (&polled, self.waiting) {
+            (Poll::Pending, None) => self.waiting = Some(Instant::now()),
+            (Poll::Pending, Some(_)) => {}
+            (Poll::Ready(_), _) => self.waiting = None,
+        }
+        if let (false, Some(verdict)) = (was_over, &self.over) {
+            self.completion.tell(End::Over(verdict));
+        }
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.source = Source::Bytes(Bytes::new());
+        }
+        polled
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.completion.is_none() {
+            return;
+        }
+        let stands = match &self.source {
+            Source::Observed(body) => body.provisional(),
+            Source::Bytes(_) => None,
+        };
+        match stands {
+            Some(verdict) => self.completion.tell(End::Over(&verdict)),
+            None => {
+                let waited = self.waiting.map(|since| Instant::now().saturating_duration_since(since));
+                self.completion.tell(End::Abandoned { waited: waited.unwrap_or_default() });
+            }
+        }
+    }
+}
+
+impl Body for WatchedBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.lock().source {
+            Source::Bytes(bytes) => bytes.is_empty(),
+            Source::Observed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.lock().source {
+            Source::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Observed(body) => body.size_hint(),
+        }
+    }
+}
+
+impl From<Bytes> for WatchedBody {
+    fn from(bytes: Bytes) -> Self {
+        Self::made_of(Source::Bytes(bytes), None)
+    }
+}
+
+impl From<String> for WatchedBody {
+    fn from(text: String) -> Self {
+        Self::from(Bytes::from(text))
+    }
+}
+
+impl Default for WatchedBody {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl fmt::Debug for WatchedBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchedBody").field("over", &self.lock().over.as_ref().map(|over| over.reason)).finish()
+    }
+}

@@ -1,0 +1,219 @@
+//! The default classifier.
+
+use std::{any::Any, borrow::Cow, error::Error as StdError};
+
+use bytes::Bytes;
+use http::{Extensions, HeaderMap, HeaderName, Method, Request, Response, Uri, header};
+use http_body::Body;
+use http_body_util::{Empty, Full};
+use tower::BoxError;
+
+use super::{
+    Classify, ClassifyError, ClassifyResponse, Head, endpoint, error_verdict,
+    grpc::{grpc_verdict, is_grpc},
+    status::status_verdict,
+};
+use crate::{
+    body::{Completion, WatchedBody},
+    call::{Call, Effect},
+    verdict::Verdict,
+};
+
+/// The default classifier: `http` requests and answers, by status, by `grpc-status`, and by what
+/// [`ProviderLayer`](crate::provider::ProviderLayer) read.
+///
+/// A request that carries a [`Call`] (see [`IdentifyLayer`](crate::identify::IdentifyLayer)) is that call. For any
+/// other, the target is the authority of its URI, the operation the model of a known inference endpoint or the
+/// method of a gRPC service, and the credential a keyed hash of its API key. Known inference endpoints are
+/// `ReadOnly` as long as their body can be read and asks for no provider-executed tool and no background work;
+/// `GET`, `HEAD` and `OPTIONS` are `ReadOnly`; all else is `Sensitive`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Auto;
+
+/// The head of an HTTP request, whatever its body.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct RequestHead<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// The URI.
+    pub uri: &'a Uri,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// What earlier layers left, such as the authenticated principal.
+    pub extensions: &'a Extensions,
+}
+
+impl<'a> RequestHead<'a> {
+    pub(crate) fn of<B>(request: &'a Request<B>) -> Self {
+        Self {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            extensions: request.extensions(),
+        }
+    }
+}
+
+impl<B: 'static> Classify<Request<B>> for Auto {
+    fn classify(&self, request: &Request<B>) -> Call {
+        match request.extensions().get::<Call>() {
+            Some(call) => call.clone(),
+            None => http_call(&RequestHead::of(request), readable(request.body()).as_deref()),
+        }
+    }
+
+    fn attach(&self, request: &mut Request<B>, call: &Call) {
+        request.extensions_mut().insert(call.clone());
+    }
+
+    fn replay(&self, request: &Request<B>) -> Option<Request<B>> {
+        let mut copy = Request::new(copied(request.body())?);
+        *copy.method_mut() = request.method().clone();
+        *copy.uri_mut() = request.uri().clone();
+        *copy.version_mut() = request.version();
+        *copy.headers_mut() = request.headers().clone();
+        *copy.extensions_mut() = request.extensions().clone();
+        Some(copy)
+    }
+}
+
+impl ClassifyError for Auto {
+    fn error(&self, call: &Call, error: &(dyn StdError + 'static)) -> Verdict {
+        error_verdict(call, error)
+    }
+}
+
+impl<B> ClassifyResponse<Response<B>> for Auto
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<WatchedBody>;
+
+    fn head(&self, call: &Call, response: &Response<B>) -> Head {
+        if let Some(watched) = (response.body() as &dyn Any).downcast_ref::<WatchedBody>() {
+            if let Some(verdict) = watched.verdict() {
+                return Head::Decided(verdict);
+            }
+        }
+        if response.status().as_u16() >= 400 {
+            return Head::Decided(status_verdict(call, response.status(), response.headers()));
+        }
+        if is_grpc(response.headers()) {
+            return grpc_verdict(call, response.headers()).map_or(Head::Open, Head::Decided);
+        }
+        let whole = response.body().is_end_stream() || readable(response.body()).is_some();
+        if whole { Head::Decided(Verdict::completed()) } else { Head::Open }
+    }
+
+    fn watch(&self, call: &Call, response: Response<B>, completion: Completion) -> Self::Response {
+        let grpc = is_grpc(response.headers());
+        response.map(|body| WatchedBody::watch(body, call, grpc, completion))
+    }
+}
+
+/// What an HTTP request is, by its head and, where it can be read, its body.
+pub(crate) fn http_call(head: &RequestHead<'_>, body: Option<&[u8]>) -> Call {
+    let mut call = Call::new();
+    if let Some(authority) = head.uri.authority() {
+        let text = authority.as_str();
+        let host = text.rsplit_once('@').map_or(text, |(_, host)| host);
+        call = if host.bytes().any(|b| b.is_ascii_uppercase()) {
+            call.target(&host.to_ascii_lowercase())
+        } else {
+            call.target(host)
+        };
+    }
+    if let Some(secret) = CREDENTIALS.iter().find_map(|name| head.headers.get(name)) {
+        call = call.credential_secret(secret.as_bytes());
+    }
+    if is_grpc(head.headers) {
+        return call.operation(head.uri.path());
+    }
+    if let Some(endpoint) = endpoint::inference(head, body) {
+        return endpoint.describe(call);
+    }
+    let safe = matches!(*head.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    call.effect(if safe { Effect::ReadOnly } else { Effect::Sensitive })
+}
+
+const CREDENTIALS: [HeaderName; 4] = [
+    header::AUTHORIZATION,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("api-key"),
+    HeaderName::from_static("x-goog-api-key"),
+];
+
+/// A body that lies in memory as a whole, known by its type.
+pub(crate) fn readable<B: 'static>(body: &B) -> Option<Cow<'_, [u8]>> {
+    let body = body as &dyn Any;
+    if let Some(bytes) = body.downcast_ref::<Bytes>() {
+        return Some(Cow::Borrowed(bytes));
+    }
+    if let Some(full) = body.downcast_ref::<Full<Bytes>>() {
+        return Some(Cow::Owned(full.clone().into_inner().unwrap_or_default().into()));
+    }
+    if let Some(text) = body.downcast_ref::<String>() {
+        return Some(Cow::Borrowed(text.as_bytes()));
+    }
+    if let Some(bytes) = body.downcast_ref::<Vec<u8>>() {
+        return Some(Cow::Borrowed(bytes));
+    }
+    (body.is::<()>() || body.is::<Empty<Bytes>>()).then_some(Cow::Borrowed(&[]))
+}
+
+/// A copy of a body of one of the types that [`readable`] knows.
+fn copied<B: 'static>(body: &B) -> Option<B> {
+    fn as_is<T: Clone + 'static, B: 'static>(body: &dyn Any) -> Option<B> {
+        let mut copy = Some(body.downcast_ref::<T>()?.clone());
+        (&mut copy as &mut dyn Any).downcast_mut::<Option<B>>()?.take()
+    }
+    let body = body as &dyn Any;
+    as_is::<Bytes, B>(body)
+        .or_else(|| as_is::<Full<Bytes>, B>(body))
+        .or_else(|| as_is::<String, B>(body))
+        .or_else(|| as_is::<Vec<u8>, B>(body))
+        .or_else(|| as_is::<(), B>(body))
+        .or_else(|| as_is::<Empty<Bytes>, B>(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::Name;
+
+    fn request(method: &str, uri: &str) -> http::request::Builder {
+        Request::builder().method(method).uri(uri)
+    }
+
+    #[test]
+    fn a_request_that_carries_a_call_is_that_call() {
+        let mut request = request("GET", "https://api.example/x").body(()).expect("a request");
+        Auto.attach(&mut request, &Call::to("crm").attempt(3));
+        let call = Auto.classify(&request);
+        assert_eq!((call.name(Name::Target), call.attempt_number()), (Some("crm"), 3));
+    }
+
+    #[test]
+    fn the_target_is_the_authority_without_its_secrets_and_never_a_header() {
+        let request = request("POST", "https://user:pass@API.example:8443/x?key=1").header("host", "evil.example");
+        let call = Auto.classify(&request.body(()).expect("a request"));
+        assert_eq!(call.name(Name::Target), Some("api.example:8443"));
+        assert_eq!(call.effect_kind(), Effect::Sensitive);
+        let origin_form = Request::post("/x").header("host", "evil.example").body(()).expect("a request");
+        assert_eq!(Auto.classify(&origin_form).name(Name::Target), None);
+    }
+
+    #[test]
+    fn a_replay_is_the_same_request_and_only_of_a_body_in_memory() {
+        let mut original =
+            request("POST", "https://api.example/x").body(Full::new(Bytes::from("hi"))).expect("a request");
+        Auto.attach(&mut original, &Call::to("crm"));
+        let copy = Auto.replay(&original).expect("a body in memory");
+        assert_eq!(readable(copy.body()).as_deref(), Some(&b"hi"[..]));
+        assert!(copy.extensions().get::<Call>().is_some());
+        let stream = original.map(|_| WatchedBody::empty());
+        assert!(Auto.replay(&stream).is_none());
+    }
+}

@@ -1,0 +1,460 @@
+//! What a layer returns when there is no answer: [`Error`], made of a [`Failure`] (it was judged) or a [`Rejected`]
+//! (we did not send).
+
+use std::{error::Error as StdError, fmt, time::Duration};
+
+use tokio::time::Instant;
+use tower::BoxError;
+
+use crate::{
+    call::{Call, Name, Scope},
+    reason::Reason,
+    verdict::Verdict,
+};
+
+/// The error of every layer of this crate.
+///
+/// It is sized, so `?` carries it into `anyhow` and the like, and it flattens itself: an `Error` inside a box that
+/// becomes an `Error` again is the same one. What it holds is found at any depth, also below other layers' errors.
+///
+/// ```
+/// # use tower_belay::{Call, Error, Refusal, Rejected, Scope};
+/// let refusal = Rejected::new("semantic_breaker", Refusal::Open, Scope::TARGET, &Call::to("crm"));
+/// let error = Error::from(refusal);
+/// assert_eq!(error.rejected().map(Rejected::code), Some(Refusal::Open));
+/// assert!(error.failure().is_none());
+/// ```
+pub struct Error(Box<Kind>);
+
+enum Kind {
+    Rejected(Rejected),
+    Failure(Failure),
+    Other(BoxError),
+}
+
+impl Error {
+    /// Takes any boxed error; one of ours comes out as it went in.
+    pub fn from_boxed(error: BoxError) -> Self {
+        match error.downcast::<Self>() {
+            Ok(ours) => *ours,
+            Err(error) => match error.downcast::<Rejected>() {
+                Ok(rejected) => Self::from(*rejected),
+                Err(error) => match error.downcast::<Failure>() {
+                    Ok(failure) => Self::from(*failure),
+                    Err(other) => Self(Box::new(Kind::Other(other))),
+                },
+            },
+        }
+    }
+
+    /// The refusal by one of our layers, if that is what it is: nothing was sent.
+    pub fn rejected(&self) -> Option<&Rejected> {
+        match &*self.0 {
+            Kind::Rejected(rejected) => Some(rejected),
+            Kind::Failure(_) => None,
+            Kind::Other(other) => find(&**other),
+        }
+    }
+
+    /// The judged failure, if that is what it is.
+    pub fn failure(&self) -> Option<&Failure> {
+        match &*self.0 {
+            Kind::Rejected(_) => None,
+            Kind::Failure(failure) => Some(failure),
+            Kind::Other(other) => match find::<Rejected>(&**other) {
+                Some(_) => None,
+                None => find(&**other),
+            },
+        }
+    }
+
+    /// When the call may be tried again, by a refusal or by the other side's word.
+    pub fn retry_at(&self) -> Option<Instant> {
+        match self.rejected() {
+            Some(rejected) => rejected.retry_at(),
+            None => self.failure().and_then(|failure| failure.verdict.retry_at),
+        }
+    }
+}
+
+impl From<Rejected> for Error {
+    fn from(rejected: Rejected) -> Self {
+        Self(Box::new(Kind::Rejected(rejected)))
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self(Box::new(Kind::Failure(failure)))
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Kind::Rejected(rejected) => rejected.fmt(f),
+            Kind::Failure(failure) => failure.fmt(f),
+            Kind::Other(other) => other.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Kind::Rejected(rejected) => write!(f, "refused by {}, not sent", rejected.layer),
+            Kind::Failure(_) => f.write_str("the call failed"),
+            Kind::Other(other) => other.fmt(f),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &*self.0 {
+            Kind::Rejected(rejected) => Some(rejected),
+            Kind::Failure(failure) => Some(failure),
+            Kind::Other(other) => other.source(),
+        }
+    }
+}
+
+/// The first `E` in the chain of `error` and its sources, looking through [`Error`].
+pub(crate) fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    // A chain that loops on itself would be a defect of another crate; it must not hang us.
+    let mut next = Some(error);
+    for _ in 0..64 {
+        let error = next?;
+        if let Some(found) = error.downcast_ref::<E>() {
+            return Some(found);
+        }
+        next = match error.downcast_ref::<Error>().map(|ours| &*ours.0) {
+            Some(Kind::Other(other)) => Some(&**other),
+            _ => error.source(),
+        };
+    }
+    None
+}
+
+/// An error that was judged: a bad answer, a cut stream, a timeout.
+///
+/// Breakers count it, retry may repeat it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Failure {
+    /// What came of the call.
+    pub verdict: Verdict,
+    source: Option<BoxError>,
+}
+
+impl Failure {
+    /// A failure with this verdict.
+    pub fn new(verdict: impl Into<Verdict>) -> Self {
+        Self { verdict: verdict.into(), source: None }
+    }
+
+    /// Keeps the error that the verdict was drawn from.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl Into<BoxError>) -> Self {
+        self.source = Some(cause.into());
+        self
+    }
+
+    /// Why the call failed.
+    pub const fn reason(&self) -> Reason {
+        self.verdict.reason
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.verdict.reason.code())
+    }
+}
+
+impl StdError for Failure {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// What the agent may do instead of a refused call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Advice {
+    /// Wait until the refusal's `retry_at`.
+    Wait,
+    /// Use another model, tool or approach.
+    UseAnother,
+    /// Bring in a person.
+    AskHuman,
+    /// End the run.
+    Stop,
+}
+
+macro_rules! refusals {
+    ($( $name:ident $code:literal $advice:ident $doc:literal $model:literal; )*) => {
+        /// Why a layer refused a call.
+        ///
+        /// | code | meaning |
+        /// |---|---|
+        $(#[doc = concat!("| `", $code, "` | ", $doc, " |")])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Refusal { $(#[doc = $doc] $name,)* }
+
+        impl Refusal {
+            /// The stable, documented code of this refusal.
+            pub const fn code(self) -> &'static str {
+                match self { $(Refusal::$name => $code,)* }
+            }
+
+            /// What the agent may do instead.
+            pub const fn advice(self) -> Advice {
+                match self { $(Refusal::$name => Advice::$advice,)* }
+            }
+
+            const fn model_text(self) -> &'static str {
+                match self { $(Refusal::$name => $model,)* }
+            }
+        }
+    };
+}
+
+refusals! {
+    Open "open" UseAnother "the breaker is open after failures of this target"
+        "This service has failed repeatedly and is paused.";
+    Degraded "degraded" UseAnother "the breaker is open after answers that could not be used"
+        "This service keeps giving unusable answers and is paused.";
+    WritesOpen "writes_open" AskHuman "writes to this target are stopped: earlier ones may or may not have been applied"
+        "Changes through this service are stopped, because the outcome of earlier ones is not known. Reading still works.";
+    Probing "probing" Wait "the breaker is testing whether the target has recovered"
+        "This service is being tested after a failure.";
+    AwaitingProbe "awaiting_probe" AskHuman "the breaker may not test the target with a call like this one"
+        "This service is paused until it has been tested by its operators.";
+    Recovering "recovering" Wait "the target takes a reduced share of calls while it recovers"
+        "This service is recovering and takes only some calls.";
+    Gated "gated" Wait "the provider asked for a pause"
+        "This service has asked for a pause.";
+    ActorBlocked "actor_blocked" Stop "this actor was denied too often"
+        "Your access to this service was denied too often and is blocked. Rewording the request does not change that.";
+    CredentialOpen "credential_open" AskHuman "the credential does not work at this target"
+        "This service does not accept the credential in use. A person has to mend it.";
+    ForcedOpen "forced_open" AskHuman "an operator opened the breaker"
+        "This service was switched off by its operators.";
+    Killed "killed" Stop "the kill switch is on"
+        "All calls were stopped by the operators.";
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// A refusal by one of our own layers: *nothing was sent*.
+///
+/// It is not an outcome: no breaker counts it and no retry repeats it. It has two texts: `Display` is evidence for
+/// operators, [`model_text`](Rejected::model_text) is short and safe to show a model. Neither has any payload,
+/// secret or query string.
+#[derive(Clone)]
+pub struct Rejected {
+    layer: &'static str,
+    code: Refusal,
+    scope: Scope,
+    retry_at: Option<Instant>,
+    cause: Option<Reason>,
+    call: Call,
+    last: Option<Box<LastVerdict>>,
+}
+
+impl Rejected {
+    /// A refusal of `call` by `layer`.
+    pub fn new(layer: &'static str, code: Refusal, scope: Scope, call: &Call) -> Self {
+        Self { layer, code, scope, retry_at: None, cause: None, call: call.clone(), last: None }
+    }
+
+    /// Sets when the call may be tried again.
+    #[must_use]
+    pub fn with_retry_at(mut self, at: impl Into<Option<Instant>>) -> Self {
+        self.retry_at = at.into();
+        self
+    }
+
+    /// Sets the reason of the calls that led to this refusal.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl Into<Option<Reason>>) -> Self {
+        self.cause = cause.into();
+        self
+    }
+
+    /// Sets the verdict of the attempt before, which becomes the source of this refusal.
+    #[must_use]
+    pub fn with_last(mut self, last: Verdict) -> Self {
+        self.last = Some(Box::new(LastVerdict(last)));
+        self
+    }
+
+    /// The layer that refused.
+    pub const fn layer(&self) -> &'static str {
+        self.layer
+    }
+
+    /// Why it refused.
+    pub const fn code(&self) -> Refusal {
+        self.code
+    }
+
+    /// Which names share the state that refused.
+    pub const fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// When the call may be tried again; `None` where nobody knows.
+    pub const fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    /// How long to wait from now; `None` where nobody knows.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_at.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// The reason of the calls that led to this refusal.
+    pub const fn cause(&self) -> Option<Reason> {
+        self.cause
+    }
+
+    /// What the agent may do instead.
+    pub const fn advice(&self) -> Advice {
+        self.code.advice()
+    }
+
+    /// The verdict of the attempt before this one, where there was one.
+    pub fn last_verdict(&self) -> Option<&Verdict> {
+        self.last.as_ref().map(|last| &last.0)
+    }
+
+    /// A text of at most 500 bytes that is safe to show a model: our own words and numbers only.
+    pub fn model_text(&self) -> String {
+        let wait = match self.retry_after() {
+            Some(wait) => {
+                format!(" It may be tried again in {} s.", wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
+            }
+            None => String::new(),
+        };
+        let instead = match self.advice() {
+            Advice::Wait => "Do something else until then.",
+            Advice::UseAnother => "Use another way, or go on without it.",
+            Advice::AskHuman => "Go on without it, and say so in your answer.",
+            Advice::Stop => "Stop, and report this.",
+        };
+        format!("The call was not sent. {}{wait} Do not repeat it now. {instead}", self.code.model_text())
+    }
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} (scope {}", self.layer, self.code, self.scope)?;
+        for (word, name) in [("target", Name::Target), ("operation", Name::Operation), ("tenant", Name::Tenant)] {
+            if let Some(value) = self.call.name(name) {
+                write!(f, ", {word} {}", value.escape_debug())?;
+            }
+        }
+        if let Some(cause) = self.cause {
+            write!(f, ", after {cause}")?;
+        }
+        if let Some(wait) = self.retry_after() {
+            write!(f, ", retry in {:.3} s", wait.as_secs_f64())?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl fmt::Debug for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected")
+            .field("layer", &self.layer)
+            .field("code", &self.code)
+            .field("scope", &self.scope)
+            .field("cause", &self.cause)
+            .field("retry_at", &self.retry_at)
+            .finish_non_exhaustive()
+    }
+}
+
+impl StdError for Rejected {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.last.as_deref().map(|last| last as _)
+    }
+}
+
+/// The verdict of an earlier attempt, as the source of a refusal. Not a [`Failure`], so that nobody counts it twice.
+#[derive(Debug, Clone)]
+struct LastVerdict(Verdict);
+
+impl fmt::Display for LastVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the attempt before ended as {}", self.0.reason)
+    }
+}
+
+impl StdError for LastVerdict {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejected() -> Rejected {
+        Rejected::new("semantic_breaker", Refusal::Open, Scope::TARGET, &Call::to("crm"))
+    }
+
+    #[derive(Debug)]
+    struct Wrapped(BoxError);
+
+    impl fmt::Display for Wrapped {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("wrapped")
+        }
+    }
+
+    impl StdError for Wrapped {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            Some(&*self.0)
+        }
+    }
+
+    #[test]
+    fn an_error_flattens_itself() {
+        let mut error = Error::from(rejected());
+        for _ in 0..5 {
+            error = Error::from_boxed(error.into());
+        }
+        assert!(matches!(*error.0, Kind::Rejected(_)));
+    }
+
+    #[test]
+    fn a_refusal_is_found_at_any_depth_through_foreign_errors() {
+        let deep = Wrapped(Box::new(Wrapped(Error::from(rejected()).into())));
+        let error = Error::from_boxed(Box::new(deep));
+        assert_eq!(error.rejected().map(Rejected::code), Some(Refusal::Open));
+        let again = Error::from_boxed(Box::new(Wrapped(error.into())));
+        assert_eq!(again.rejected().map(Rejected::code), Some(Refusal::Open));
+    }
+
+    #[test]
+    fn the_last_verdict_of_a_refusal_is_its_source_but_not_a_failure() {
+        let error = Error::from(rejected().with_last(Verdict::new(Reason::Timeout)));
+        assert!(error.failure().is_none());
+        assert!(find::<Failure>(&error).is_none());
+        let source = error.source().and_then(StdError::source).map(ToString::to_string);
+        assert_eq!(source.as_deref(), Some("the attempt before ended as timeout"));
+    }
+
+    #[test]
+    fn model_texts_are_short_and_say_that_nothing_was_sent() {
+        let text = rejected().with_retry_at(Instant::now() + Duration::from_secs(u32::MAX.into())).model_text();
+        assert!(text.len() <= 500 && text.starts_with("The call was not sent."), "{text}");
+        assert!(!text.contains("crm"));
+    }
+}

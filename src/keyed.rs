@@ -1,0 +1,340 @@
+//! State by key, bounded: exact keys, a cap a tenant and a cap in all, and a lock-free answer for keys without state.
+//!
+//! A layer keeps an entry only for a key that has something to remember. Asking for any other key reads one counter
+//! and takes no lock. Over a cap a key shares the state of its parent: first its tenant's, then everybody's.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use hashbrown::HashTable;
+use tokio::time::Instant;
+
+use crate::call::{Call, KeyBuf, KeyRef, Scope};
+
+/// How much a map may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) per_tenant: usize,
+    pub(crate) total: usize,
+    /// How long an entry that may go is kept after its last use.
+    pub(crate) idle: Duration,
+}
+
+/// What a value says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// It must not be forgotten.
+    Always,
+    /// It may be forgotten once it was not used for a while.
+    WhileUsed,
+    /// There is nothing left to remember.
+    No,
+}
+
+/// A value that can say how long it is needed.
+pub(crate) trait Kept {
+    fn keep(&self, now: Instant) -> Keep;
+}
+
+pub(crate) struct Keyed<V> {
+    shards: Box<[Mutex<HashTable<Entry<V>>>]>,
+    /// How many entries have a hash that falls on each mark; zero proves that a key has no entry.
+    marks: Box<[AtomicU32]>,
+    total: AtomicUsize,
+    overflowing: AtomicUsize,
+    tenants: Mutex<HashMap<Box<str>, usize>>,
+    swept: Mutex<Option<Instant>>,
+    limits: Limits,
+}
+
+struct Entry<V> {
+    key: KeyBuf,
+    value: V,
+    used: Instant,
+}
+
+const SHARDS: usize = 16;
+const MARKS: usize = 2048;
+/// Under attack, a full sweep that freed nothing is not repeated sooner than this.
+const SWEEP_PAUSE: Duration = Duration::from_secs(1);
+
+impl<V: Kept> Keyed<V> {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            marks: (0..MARKS).map(|_| AtomicU32::new(0)).collect(),
+            total: AtomicUsize::new(0),
+            overflowing: AtomicUsize::new(0),
+            tenants: Mutex::default(),
+            swept: Mutex::default(),
+            limits,
+        }
+    }
+
+    /// Whether `key` certainly has no state, its own or a parent's.
+    pub(crate) fn is_absent(&self, key: &KeyRef<'_>) -> bool {
+        self.mark(key.hash()).load(Ordering::Acquire) == 0 && self.overflowing.load(Ordering::Acquire) == 0
+    }
+
+    /// How many keys have state.
+    pub(crate) fn len(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the state of the call's key, or at the parent's that it shares.
+    pub(crate) fn look<R>(&self, call: &Call, scope: Scope, now: Instant, mut f: impl FnMut(&mut V) -> R) -> Option<R> {
+        // Parents are looked at only while somebody shares one.
+        let depth = if self.overflowing.load(Ordering::Acquire) == 0 { 1 } else { 3 };
+        let keys = [KeyRef::new(call, scope), KeyRef::overflow_of_tenant(call), KeyRef::overflow_of_all()];
+        keys.iter().take(depth).find_map(|key| self.look_at(key, now, &mut f))
+    }
+
+    fn look_at<R>(&self, key: &KeyRef<'_>, now: Instant, f: &mut impl FnMut(&mut V) -> R) -> Option<R> {
+        if self.mark(key.hash()).load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut shard = self.shard(key.hash());
+        let mut found = shard.find_entry(key.hash(), |entry| entry.key.is(key)).ok()?;
+        let entry = found.get_mut();
+        entry.used = now;
+        let result = f(&mut entry.value);
+        if entry.value.keep(now) == Keep::No {
+            let entry = found.remove().0;
+            drop(shard);
+            self.forgotten(&entry.key);
+        }
+        Some(result)
+    }
+
+    /// Looks at the state of the call's key, making it where there is none.
+    pub(crate) fn make<R>(
+        &self,
+        call: &Call,
+        scope: Scope,
+        now: Instant,
+        new: impl FnOnce() -> V,
+        mut f: impl FnMut(&mut V) -> R,
+    ) -> R {
+        let own = KeyRef::new(call, scope);
+        if !self.is_absent(&own) {
+            if let Some(result) = self.look(call, scope, now, &mut f) {
+                return result;
+            }
+        }
+        let key = match self.reserve(own.tenant(), now) {
+            Room::Own => own,
+            Room::Tenant => KeyRef::overflow_of_tenant(call),
+            Room::All => KeyRef::overflow_of_all(),
+        };
+        let mut shard = self.shard(key.hash());
+        if let Some(entry) = shard.find_mut(key.hash(), |entry| entry.key.is(&key)) {
+            // Somebody else made it in between.
+            let result = f(&mut entry.value);
+            drop(shard);
+            self.unreserve(&key.to_owned());
+            return result;
+        }
+        // Marked before `f` runs: who sees what `f` publishes also sees that the key has state.
+        self.mark(key.hash()).fetch_add(1, Ordering::AcqRel);
+        let entry = Entry { key: key.to_owned(), value: new(), used: now };
+        let mut entry = shard.insert_unique(key.hash(), entry, |entry| entry.key.hash());
+        let result = f(&mut entry.get_mut().value);
+        if entry.get().value.keep(now) == Keep::No {
+            let entry = entry.remove().0;
+            drop(shard);
+            self.forgotten(&entry.key);
+        }
+        result
+    }
+
+    /// Visits every entry, without order, and forgets what is not needed any more.
+    pub(crate) fn visit(&self, now: Instant, mut f: impl FnMut(&KeyBuf, &mut V)) {
+        self.forget_if(|entry| {
+            f(&entry.key, &mut entry.value);
+            entry.value.keep(now) == Keep::No
+        });
+    }
+
+    fn forget_if(&self, mut gone: impl FnMut(&mut Entry<V>) -> bool) -> usize {
+        let mut count = 0;
+        for shard in &self.shards {
+            let entries: Vec<_> = lock(shard).extract_if(&mut gone).collect();
+            entries.iter().for_each(|entry| self.forgotten(&entry.key));
+            count += entries.len();
+        }
+        count
+    }
+
+    fn forgotten(&self, key: &KeyBuf) {
+        self.mark(key.hash()).fetch_sub(1, Ordering::AcqRel);
+        self.unreserve(key);
+    }
+
+    fn reserve(&self, tenant: &str, now: Instant) -> Room {
+        self.sweep(now, self.limits.idle);
+        if self.reserve_own(tenant) {
+            return Room::Own;
+        }
+        if self.sweep(now, SWEEP_PAUSE) > 0 && self.reserve_own(tenant) {
+            return Room::Own;
+        }
+        self.overflowing.fetch_add(1, Ordering::AcqRel);
+        if self.total.fetch_add(1, Ordering::AcqRel) < self.limits.total { Room::Tenant } else { Room::All }
+    }
+
+    fn reserve_own(&self, tenant: &str) -> bool {
+        let mut tenants = lock(&self.tenants);
+        let count = tenants.get(tenant).copied().unwrap_or(0);
+        if count >= self.limits.per_tenant || self.total.load(Ordering::Acquire) >= self.limits.total {
+            return false;
+        }
+        tenants.insert(tenant.into(), count + 1);
+        self.total.fetch_add(1, Ordering::AcqRel);
+        true
+    }
+
+    fn unreserve(&self, key: &KeyBuf) {
+        self.total.fetch_sub(1, Ordering::AcqRel);
+        if key.is_overflow() {
+            self.overflowing.fetch_sub(1, Ordering::AcqRel);
+            return;
+        }
+        let mut tenants = lock(&self.tenants);
+        if let Some(count) = tenants.get_mut(key.tenant()) {
+            *count -= 1;
+            if *count == 0 {
+                tenants.remove(key.tenant());
+            }
+        }
+    }
+
+    /// Forgets what is idle, unless that was done within `pause`.
+    fn sweep(&self, now: Instant, pause: Duration) -> usize {
+        {
+            let mut swept = lock(&self.swept);
+            let last = *swept.get_or_insert(now);
+            if now.saturating_duration_since(last) < pause {
+                return 0;
+            }
+            *swept = Some(now);
+        }
+        let idle = self.limits.idle;
+        self.forget_if(|entry| match entry.value.keep(now) {
+            Keep::Always => false,
+            Keep::WhileUsed => now.saturating_duration_since(entry.used) >= idle,
+            Keep::No => true,
+        })
+    }
+
+    fn mark(&self, hash: u64) -> &AtomicU32 {
+        &self.marks[hash as usize % MARKS]
+    }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, HashTable<Entry<V>>> {
+        lock(&self.shards[(hash >> 32) as usize % SHARDS])
+    }
+}
+
+/// Where a new key's state may lie.
+enum Room {
+    Own,
+    Tenant,
+    All,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Counter {
+        count: u32,
+        keep: Keep,
+    }
+
+    impl Kept for Counter {
+        fn keep(&self, _: Instant) -> Keep {
+            self.keep
+        }
+    }
+
+    fn map(per_tenant: usize, total: usize) -> Keyed<Counter> {
+        Keyed::new(Limits { per_tenant, total, idle: Duration::from_secs(600) })
+    }
+
+    fn count(map: &Keyed<Counter>, call: &Call, now: Instant, keep: Keep) -> u32 {
+        let new = || Counter { count: 0, keep };
+        map.make(call, Scope::TARGET, now, new, |value| {
+            value.count += 1;
+            value.keep = keep;
+            value.count
+        })
+    }
+
+    #[test]
+    fn equal_names_share_state_and_what_is_not_needed_is_forgotten() {
+        let (map, now) = (map(10, 100), Instant::now());
+        assert_eq!(count(&map, &Call::to("a"), now, Keep::Always), 1);
+        assert_eq!(count(&map, &Call::to("a"), now, Keep::Always), 2);
+        assert_eq!(count(&map, &Call::to("b"), now, Keep::Always), 1);
+        assert_eq!(count(&map, &Call::to("a"), now, Keep::No), 3);
+        assert!(map.is_absent(&KeyRef::new(&Call::to("a"), Scope::TARGET)));
+        assert_eq!(map.len(), 1);
+    }
+
+    #[test]
+    fn a_tenant_over_its_cap_shares_its_own_state_and_nobody_elses() {
+        let (map, now) = (map(3, 100), Instant::now());
+        let key = |tenant: &str, n: u32| Call::to(&format!("t{n}")).tenant(tenant);
+        for n in 0..3 {
+            assert_eq!(count(&map, &key("loud", n), now, Keep::Always), 1);
+        }
+        assert_eq!(count(&map, &key("loud", 3), now, Keep::Always), 1);
+        assert_eq!(count(&map, &key("loud", 4), now, Keep::Always), 2, "shared with the key before");
+        assert_eq!(count(&map, &key("loud", 0), now, Keep::Always), 2, "its own");
+        assert_eq!(count(&map, &key("quiet", 3), now, Keep::Always), 1);
+        assert_eq!(map.look(&key("quiet", 9), Scope::TARGET, now, |value| value.count), None);
+    }
+
+    #[test]
+    fn the_total_cap_holds_against_any_number_of_tenants() {
+        let (map, now) = (map(2, 50), Instant::now());
+        for n in 0..10_000 {
+            count(&map, &Call::to("x").tenant(&format!("tenant {n}")), now, Keep::Always);
+        }
+        assert!(map.len() <= 51, "{}", map.len());
+    }
+
+    #[test]
+    fn idle_entries_go_when_room_is_needed_and_needed_ones_never() {
+        let (map, now) = (map(2, 100), Instant::now());
+        count(&map, &Call::to("idle"), now, Keep::WhileUsed);
+        count(&map, &Call::to("open"), now, Keep::Always);
+        let later = now + Duration::from_secs(601);
+        assert_eq!(count(&map, &Call::to("new"), later, Keep::Always), 1);
+        assert_eq!(count(&map, &Call::to("open"), later, Keep::Always), 2);
+        assert_eq!(map.look(&Call::to("idle"), Scope::TARGET, later, |value| value.count), None);
+    }
+
+    #[test]
+    fn counters_return_to_zero() {
+        let (map, now) = (map(2, 5), Instant::now());
+        for n in 0..20 {
+            count(&map, &Call::to(&format!("t{n}")).tenant(&format!("{}", n % 4)), now, Keep::Always);
+        }
+        map.visit(now, |_, value| value.keep = Keep::No);
+        assert_eq!(map.len(), 0);
+        assert_eq!(map.overflowing.load(Ordering::Relaxed), 0);
+        assert!(map.marks.iter().all(|mark| mark.load(Ordering::Relaxed) == 0));
+        assert!(lock(&map.tenants).is_empty());
+    }
+}
