@@ -5,14 +5,20 @@
 pub mod body;
 mod call;
 pub mod classify;
+mod config_error;
 mod error;
+pub mod events;
+mod human;
 mod keyed;
 pub mod reason;
+pub mod semantic_breaker;
 mod verdict;
 
 pub use body::WatchedBody;
 pub use call::{ActionId, Call, Effect, Name, Scope};
 pub use classify::{Auto, classify_fn, classify_http};
+pub use config_error::ConfigError;
 pub use error::{Advice, Error, Failure, Refusal, Rejected};
 pub use reason::{Class, Impact, Reason, Retry};
+pub use semantic_breaker::{SemanticBreakerLayer, TripCard};
 pub use verdict::{Usage, Verdict};

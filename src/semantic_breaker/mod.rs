@@ -1,0 +1,25 @@
+//! Stops calls to what is failing, by what came of them: failures, unknown writes, denials, rate limits, credentials
+//! and malformed answers, each with its own rule.
+
+mod config;
+mod cooldown;
+mod evidence;
+mod gate;
+mod health;
+mod operate;
+mod pending;
+mod rows;
+mod state;
+mod window;
+mod words;
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
+
+pub use config::TripCard;
+pub use rows::{
+    Cost, CredentialRule, Denials, FailureRate, Failures, Malformed, Quality, RateLimits, SlowCalls, UnknownWrites,
+};
+pub use words::{Alert, Circuit, Counts, Refusal, Signal, Snapshot, State, Transition};
