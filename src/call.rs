@@ -238,7 +238,16 @@ struct Names {
 impl Call {
     /// A call without names, of [`Effect::Sensitive`], at its first attempt.
     pub const fn new() -> Self {
-        Self { names: None, effect: Effect::Sensitive, attempt: 1, turn: 0, step: 0, queue: 0, estimate: None, deadline: None }
+        Self {
+            names: None,
+            effect: Effect::Sensitive,
+            attempt: 1,
+            turn: 0,
+            step: 0,
+            queue: 0,
+            estimate: None,
+            deadline: None,
+        }
     }
 
     /// A call to `target`: a provider or a tool.

@@ -126,3 +126,15 @@ pub enum AlertKind {
     /// A credential does not work any more.
     Credential,
 }
+
+impl AlertKind {
+    /// The stable, documented code.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Security => "security",
+            Self::Reconcile => "reconcile",
+            Self::AwaitingProbe => "awaiting_probe",
+            Self::Credential => "credential",
+        }
+    }
+}

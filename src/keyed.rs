@@ -92,13 +92,24 @@ impl<V: Kept> Keyed<V> {
         self.mark(key.hash()).load(Ordering::Acquire) == 0 && self.overflowing.load(Ordering::Acquire) == 0
     }
 
+    /// Whether no key at all has state.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.total.load(Ordering::Acquire) == 0
+    }
+
     /// How many keys have state.
     pub(crate) fn len(&self) -> usize {
         self.total.load(Ordering::Relaxed)
     }
 
     /// Looks at the state of the call's key, or at the parent's that it shares.
-    pub(crate) fn look<R>(&self, call: &Call, scope: Scope, now: Instant, mut f: impl FnMut(&mut V) -> R) -> Option<R> {
+    pub(crate) fn look<R>(
+        &self,
+        call: &Call,
+        scope: Scope,
+        at: &At<'_, V::Rules>,
+        mut f: impl FnMut(&mut V) -> R,
+    ) -> Option<R> {
         // Parents are looked at only while somebody shares one.
         let depth = if self.overflowing.load(Ordering::Acquire) == 0 { 1 } else { 3 };
         let keys = [KeyRef::new(call, scope), KeyRef::overflow_of_tenant(call), KeyRef::overflow_of_all()];

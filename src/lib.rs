@@ -8,11 +8,14 @@ pub mod classify;
 mod config_error;
 mod error;
 pub mod events;
-mod human;
+pub mod human;
 mod keyed;
 pub mod reason;
 pub mod semantic_breaker;
 mod verdict;
+#[cfg(feature = "wire")]
+#[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
+pub mod wire;
 
 pub use body::WatchedBody;
 pub use call::{ActionId, Call, Effect, Name, Scope};

@@ -3,7 +3,6 @@
 use std::{
     fmt,
     future::Future,
-
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::time::Instant;
-use tower::{BoxError, ServiceExt, util::BoxCloneSyncService};
+use tower::{BoxError, util::BoxCloneSyncService};
 
 use super::{
     TripCard,
@@ -17,14 +17,12 @@ use super::{
     plan::Plan,
     state::{Admit, Ask, Cell, Changes, LeaseId, Moment, Settled},
     tell::{Hooks, News},
-    words::{Circuit, Signal, Snapshot},
+    words::{self, Circuit, Signal},
 };
 use crate::{
-    call::{ActionId, Call, Effect, KeyRef},
-    classify::error_verdict,
+    call::{Call, Effect, KeyRef},
     config_error::ConfigError,
     error::{Error, Refusal, Rejected},
-    events::{AlertSink, Listener},
     keyed::{At, Keep, Kept, Keyed, Limits},
     reason::{Class, Impact, Reason},
     verdict::Verdict,
@@ -35,13 +33,13 @@ pub(super) type ProbeService = BoxCloneSyncService<Call, Verdict, BoxError>;
 /// A key that is not healthy keeps a cell; all others have none, and cost a counter or two to pass.
 pub(super) struct Shared {
     /// What every call must know of the card, in one word.
-    plan: AtomicU64,
+    pub(super) plan: AtomicU64,
     /// Counts the phases of all circuits: a call is stamped with it, and a phase begins at a fresh number.
-    epoch: AtomicU64,
-    cells: [Keyed<Cell>; 4],
-    card: Mutex<Arc<TripCard>>,
-    invalid: Mutex<Option<ConfigError>>,
-    hooks: Mutex<Hooks>,
+    pub(super) epoch: AtomicU64,
+    pub(super) cells: [Keyed<Cell>; 4],
+    pub(super) card: Mutex<Arc<TripCard>>,
+    pub(super) invalid: Mutex<Option<ConfigError>>,
+    pub(super) hooks: Mutex<Hooks>,
 }
 
 /// The caps of a circuit's map. A gateway's own fleet of targets is in the hundreds; only unhealthy keys count.
@@ -85,8 +83,8 @@ pub(super) enum NotAdmitted {
 /// The one slot in which a target is tested.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProbeLease {
-    circuit: Circuit,
-    lease: LeaseId,
+    pub(super) circuit: Circuit,
+    pub(super) lease: LeaseId,
 }
 
 impl Kept for Cell {
@@ -129,7 +127,7 @@ impl Shared {
     pub(super) fn refusal_of_all(&self, call: &Call) -> Error {
         let plan = self.plan();
         let refusal = if plan.is_killed() { Refusal::Killed } else { Refusal::Misconfigured };
-        let rejected = Rejected::new(LAYER, refusal, plan.scope(Circuit::Health), call);
+        let rejected = Rejected::new(LAYER, refusal, plan.widest(Circuit::Health), call);
         self.refuse(match lock(&self.invalid).clone() {
             Some(error) if !plan.is_killed() => rejected.with_source(error),
             _ => rejected,
@@ -154,7 +152,7 @@ impl Shared {
             || ORDER.iter().all(|circuit| {
                 let cells = &self.cells[*circuit as usize];
                 let passes = *circuit == Circuit::Writes && call.effect_kind() == Effect::ReadOnly;
-                passes || cells.is_empty() || cells.is_absent(&KeyRef::new(call, plan.scope(*circuit)))
+                passes || cells.is_empty() || cells.is_absent(&KeyRef::new(call, plan.scope(*circuit, call)))
             })
     }
 
@@ -169,9 +167,9 @@ impl Shared {
         };
         let mut probe = None;
         for circuit in ORDER {
-            let scope = plan.scope(circuit);
+            let scope = plan.scope(circuit, call);
             let admit = |cell: &mut Cell| cell.admit(&ask, &mut self.moment(now, &card, &mut || self.next_epoch()));
-            let looked = self.cells[circuit as usize].look(call, scope, &At { now, rules: &card }, admit);
+            let looked = self.cells[circuit as usize].look(call, scope, &At { now, rules: &*card }, admit);
             let Some((admit, changes)) = looked else { continue };
             self.tell(circuit, call, plan, &changes);
             match admit {
@@ -179,7 +177,9 @@ impl Shared {
                 Admit::Probe(lease) => pass.leases.get_or_insert_default()[circuit as usize] = Some(lease),
                 Admit::RunProbe(lease) => {
                     pass.leases.get_or_insert_default()[circuit as usize] = Some(lease);
-                    probe = Some(ProbeLease { circuit, lease });
+                    if let Some(other) = probe.replace(ProbeLease { circuit, lease }) {
+                        self.release_lease(call, other);
+                    }
                 }
                 Admit::Refuse { refusal, cause, retry_at } => {
                     let code = refusal_code(refusal, cause);
@@ -193,16 +193,16 @@ impl Shared {
                 }
             }
         }
-        match probe {
-            Some(lease) if !plan.is_dry_run() => {
-                if let Some(leases) = &mut pass.leases {
-                    leases[lease.circuit as usize] = None;
-                }
-                self.release(call, &pass);
-                Err(NotAdmitted::Probe(lease))
-            }
-            _ => Ok(pass),
+        let Some(lease) = probe else { return Ok(pass) };
+        if let Some(leases) = &mut pass.leases {
+            leases[lease.circuit as usize] = None;
         }
+        if plan.is_dry_run() {
+            self.release_lease(call, lease);
+            return Ok(pass);
+        }
+        self.release(call, &pass);
+        Err(NotAdmitted::Probe(lease))
     }
 
     pub(super) fn settle(&self, call: &Call, pass: &Pass, verdict: &Verdict, sample: Sample) {
@@ -233,8 +233,9 @@ impl Shared {
                 score: verdict.score,
                 cost: verdict.cost,
             };
-            let settle = |cell: &mut Cell| cell.settle(&settled, &mut self.moment(now, &card, &mut || self.next_epoch()));
-            let (cells, scope) = (&self.cells[circuit as usize], plan.scope(circuit));
+            let settle =
+                |cell: &mut Cell| cell.settle(&settled, &mut self.moment(now, &card, &mut || self.next_epoch()));
+            let (cells, scope) = (&self.cells[circuit as usize], plan.scope(circuit, call));
             let at = At { now, rules: &*card };
             let changes = if needs_cell(circuit, &settled, &card) {
                 cells.make(call, scope, &at, || self.new_cell(circuit, now), settle)
@@ -255,180 +256,59 @@ impl Shared {
         }
     }
 
-    fn release_lease(&self, call: &Call, ProbeLease { circuit, lease }: ProbeLease) {
+    pub(super) fn release_lease(&self, call: &Call, ProbeLease { circuit, lease }: ProbeLease) {
         let card = self.card();
         let at = At { now: Instant::now(), rules: &*card };
-        self.cells[circuit as usize].look(call, self.plan().scope(circuit), &at, |cell| cell.release(lease));
+        self.cells[circuit as usize].look(call, self.plan().scope(circuit, call), &at, |cell| cell.release(lease));
     }
 
     pub(super) fn reason_of_abandoned(&self, waited: Duration) -> Reason {
         self.card().abandoned(waited)
     }
 
-    // === probes ===
-
-    /// Tests the target with the user's probe, until it is well or ill; then refuses the call that came, which may
-    /// be sent again at once if the target is well.
-    pub(super) async fn run_probes(self: Arc<Self>, call: Call, mut lease: ProbeLease) -> Error {
-        loop {
-            let slot = ProbeSlot { shared: &self, call: &call, lease, settled: false };
-            let verdict = self.run_probe(&call).await;
-            slot.settle(&verdict);
-            match self.admit(&call) {
-                Err(NotAdmitted::Probe(next)) => lease = next,
-                Err(NotAdmitted::Refused(error)) => return error,
-                Ok(pass) => {
-                    self.release(&call, &pass);
-                    let scope = self.plan().scope(lease.circuit);
-                    let rejected = Rejected::new(LAYER, Refusal::Probing, scope, &call);
-                    return self.refuse(rejected.with_retry_at(Instant::now()));
-                }
-            }
-        }
-    }
-
-    async fn run_probe(&self, call: &Call) -> Verdict {
-        let Some(probe) = lock(&self.hooks).probe.clone() else { return Verdict::new(Reason::Failed) };
-        let lease = self.card().probe_lease;
-        match tokio::time::timeout(lease, probe.oneshot(call.clone())).await {
-            Ok(Ok(verdict)) => verdict,
-            Ok(Err(error)) => error_verdict(call, &*error),
-            Err(_) => Verdict::new(Reason::Timeout),
-        }
-    }
-
-    fn settle_probe(&self, call: &Call, ProbeLease { circuit, lease }: ProbeLease, verdict: &Verdict) {
-        let (card, plan, now) = (self.card(), self.plan(), Instant::now());
-        let settled = Settled {
-            stamp: self.epoch.load(Ordering::Acquire),
-            lease: Some(lease),
-            effect: call.effect_kind(),
-            action: None,
-            verdict,
-            latency: None,
-            queued: false,
-            score: None,
-            cost: None,
-        };
-        let changes = self.cells[circuit as usize].look(call, plan.scope(circuit), &At { now, rules: &card }, |cell| {
-            cell.settle(&settled, &mut self.moment(now, &card, &mut || self.next_epoch()))
-        });
-        self.tell(circuit, call, plan, &changes.unwrap_or_default());
-    }
-
-    // === steering ===
-
-    pub(super) fn set_dry_run(&self) {
-        self.change_plan(Plan::dry_run);
-    }
-
-    pub(super) fn set_killed(&self, killed: bool) {
-        self.change_plan(|plan| plan.killed(killed));
-    }
-
-    pub(super) fn is_killed(&self) -> bool {
-        self.plan().is_killed()
-    }
-
-    pub(super) fn set_probe(&self, probe: ProbeService) {
-        lock(&self.hooks).probe = Some(probe);
-    }
-
-    pub(super) fn set_listener(&self, listener: Arc<dyn Listener>) {
-        lock(&self.hooks).listener = Some(listener);
-    }
-
-    pub(super) fn set_alerts(&self, alerts: Arc<dyn AlertSink>) {
-        lock(&self.hooks).alerts = Some(alerts);
-    }
-
-    pub(super) fn update(&self, card: TripCard) -> Result<(), ConfigError> {
-        card.validate()?;
-        *lock(&self.invalid) = None;
-        let fresh = Plan::of(&card, false);
-        *lock(&self.card) = Arc::new(card);
-        self.change_plan(|plan| fresh.with_switches_of(plan));
-        Ok(())
-    }
-
-    /// Changes the circuit of a call's key, making it where there is none.
-    pub(super) fn operate(&self, circuit: Circuit, call: &Call, act: impl Fn(&mut Cell, &mut Moment<'_>) -> Changes) {
-        let (card, plan, now) = (self.card(), self.plan(), Instant::now());
-        let act = |cell: &mut Cell| act(cell, &mut self.moment(now, &card, &mut || self.next_epoch()));
-        let (cells, at) = (&self.cells[circuit as usize], At { now, rules: &*card });
-        let changes = cells.make(call, plan.scope(circuit), &at, || self.new_cell(circuit, now), act);
-        self.tell(circuit, call, plan, &changes);
-    }
-
-    /// What a call's keys are like now; circuits without state are left out.
-    pub(super) fn snapshots(&self, call: &Call) -> Vec<Snapshot> {
-        let (card, plan, now) = (self.card(), self.plan(), Instant::now());
-        let look = |circuit: &Circuit| {
-            let (cells, at) = (&self.cells[*circuit as usize], At { now, rules: &*card });
-            cells.look(call, plan.scope(*circuit), &at, |cell| cell.snapshot(now, &card))
-        };
-        Circuit::ALL.iter().filter_map(look).collect()
-    }
-
-    /// Every key that keeps state, with its snapshot.
-    pub(super) fn all_snapshots(&self) -> Vec<(String, Snapshot)> {
-        let (card, now) = (self.card(), Instant::now());
-        let mut all = Vec::new();
-        for cells in &self.cells {
-            cells.visit(&At { now, rules: &*card }, |key, cell| all.push((key.to_string(), cell.snapshot(now, &card))));
-        }
-        all
-    }
-
-    pub(super) fn pending_writes(&self, call: &Call) -> Vec<ActionId> {
-        let (card, plan, now) = (self.card(), self.plan(), Instant::now());
-        let (cells, at) = (&self.cells[Circuit::Writes as usize], At { now, rules: &*card });
-        cells.look(call, plan.scope(Circuit::Writes), &at, |cell| cell.pending_writes().collect()).unwrap_or_default()
-    }
-
     // === small parts ===
 
-    fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan {
         Plan::from_bits(self.plan.load(Ordering::Acquire))
     }
 
-    fn change_plan(&self, change: impl Fn(Plan) -> Plan) {
+    pub(super) fn change_plan(&self, change: impl Fn(Plan) -> Plan) {
         let change = |bits| Some(change(Plan::from_bits(bits)).bits());
         // The closure always answers, so the update always succeeds.
         let _ = self.plan.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
     }
 
-    fn card(&self) -> Arc<TripCard> {
+    pub(super) fn card(&self) -> Arc<TripCard> {
         lock(&self.card).clone()
     }
 
-    fn hooks(&self) -> Hooks {
+    pub(super) fn hooks(&self) -> Hooks {
         lock(&self.hooks).clone()
     }
 
-    fn next_epoch(&self) -> u64 {
+    pub(super) fn next_epoch(&self) -> u64 {
         self.epoch.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    fn moment<'a>(&self, now: Instant, card: &'a TripCard, next: &'a mut dyn FnMut() -> u64) -> Moment<'a> {
+    pub(super) fn moment<'a>(&self, now: Instant, card: &'a TripCard, next: &'a mut dyn FnMut() -> u64) -> Moment<'a> {
         Moment { now, card, next }
     }
 
-    fn new_cell(&self, circuit: Circuit, now: Instant) -> Cell {
+    pub(super) fn new_cell(&self, circuit: Circuit, now: Instant) -> Cell {
         use std::hash::BuildHasher;
         Cell::new(circuit, std::hash::RandomState::new().hash_one(self.epoch.load(Ordering::Relaxed)), now)
     }
 
-    fn refuse(&self, rejected: Rejected) -> Error {
+    pub(super) fn refuse(&self, rejected: Rejected) -> Error {
         self.hooks().refused(&rejected);
         rejected.into()
     }
 
-    fn tell(&self, circuit: Circuit, call: &Call, plan: Plan, changes: &Changes) {
+    pub(super) fn tell(&self, circuit: Circuit, call: &Call, plan: Plan, changes: &Changes) {
         if *changes == Changes::default() {
             return;
         }
-        let scope = plan.scope(circuit);
+        let scope = plan.scope(circuit, call);
         self.hooks().tell(&News { circuit, scope, key: KeyRef::new(call, scope).to_owned().to_string(), changes });
     }
 }
@@ -436,36 +316,21 @@ impl Shared {
 /// The layer's name in refusals and metrics.
 pub(super) const LAYER: &str = "semantic_breaker";
 
-fn refusal_code(refusal: Refusal, cause: Signal) -> Refusal {
+fn refusal_code(refusal: words::Refusal, cause: Signal) -> Refusal {
     match (refusal, cause) {
-        (Refusal::Open, Signal::Malformed | Signal::Quality) => Refusal::Degraded,
-        (refusal, _) => refusal,
+        (words::Refusal::Open, Signal::Malformed | Signal::Quality) => Refusal::Degraded,
+        (words::Refusal::Open, _) => Refusal::Open,
+        (words::Refusal::Probing, _) => Refusal::Probing,
+        (words::Refusal::Recovering, _) => Refusal::Recovering,
+        (words::Refusal::AwaitingProbe, _) => Refusal::AwaitingProbe,
+        (words::Refusal::Gated, _) => Refusal::Gated,
+        (words::Refusal::ActorBlocked, _) => Refusal::ActorBlocked,
+        (words::Refusal::CredentialOpen, _) => Refusal::CredentialOpen,
+        (words::Refusal::WritesOpen, _) => Refusal::WritesOpen,
+        (words::Refusal::ForcedOpen, _) => Refusal::ForcedOpen,
     }
 }
 
-/// The slot of a probe that is under way: dropping it gives it back.
-struct ProbeSlot<'a> {
-    shared: &'a Shared,
-    call: &'a Call,
-    lease: ProbeLease,
-    settled: bool,
-}
-
-impl ProbeSlot<'_> {
-    fn settle(mut self, verdict: &Verdict) {
-        self.settled = true;
-        self.shared.settle_probe(self.call, self.lease, verdict);
-    }
-}
-
-impl Drop for ProbeSlot<'_> {
-    fn drop(&mut self) {
-        if !self.settled {
-            self.shared.release_lease(self.call, self.lease);
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
