@@ -10,6 +10,9 @@ mod error;
 pub mod events;
 pub mod human;
 mod keyed;
+#[cfg(feature = "wire")]
+#[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
+pub mod provider;
 pub mod reason;
 pub mod semantic_breaker;
 mod verdict;

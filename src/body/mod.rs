@@ -89,6 +89,12 @@ impl WatchedBody {
         Self::made_of(Source::Observed(body), None)
     }
 
+    /// A body of which only the rest is still to come: its answer was judged already.
+    #[cfg(feature = "wire")]
+    pub(crate) const fn judged_before_its_end(body: Pin<Box<dyn Observed>>, verdict: Verdict) -> Self {
+        Self::made_of(Source::Observed(body), Some(verdict))
+    }
+
     /// A body in memory whose answer was judged already.
     pub(crate) const fn judged(bytes: Bytes, verdict: Verdict) -> Self {
         Self::made_of(Source::Bytes(bytes), Some(verdict))

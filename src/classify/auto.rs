@@ -163,11 +163,29 @@ pub(crate) fn readable<B: 'static>(body: &B) -> Option<Cow<'_, [u8]>> {
     (body.is::<()>() || body.is::<Empty<Bytes>>()).then_some(Cow::Borrowed(&[]))
 }
 
+/// A value of type `T`, if that is what `B` is.
+fn same<T: 'static, B: 'static>(value: T) -> Option<B> {
+    (&mut Some(value) as &mut dyn Any).downcast_mut::<Option<B>>()?.take()
+}
+
+/// Puts other bytes into a body of one of the types that hold bytes.
+#[cfg(feature = "wire")]
+pub(crate) fn made_of<B: 'static>(bytes: Vec<u8>) -> Option<B> {
+    use std::any::TypeId;
+    let kind = TypeId::of::<B>();
+    match () {
+        () if kind == TypeId::of::<Bytes>() => same(Bytes::from(bytes)),
+        () if kind == TypeId::of::<Full<Bytes>>() => same(Full::new(Bytes::from(bytes))),
+        () if kind == TypeId::of::<String>() => same(String::from_utf8(bytes).ok()?),
+        () if kind == TypeId::of::<Vec<u8>>() => same(bytes),
+        () => None,
+    }
+}
+
 /// A copy of a body of one of the types that [`readable`] knows.
 fn copied<B: 'static>(body: &B) -> Option<B> {
     fn as_is<T: Clone + 'static, B: 'static>(body: &dyn Any) -> Option<B> {
-        let mut copy = Some(body.downcast_ref::<T>()?.clone());
-        (&mut copy as &mut dyn Any).downcast_mut::<Option<B>>()?.take()
+        same(body.downcast_ref::<T>()?.clone())
     }
     let body = body as &dyn Any;
     as_is::<Bytes, B>(body)

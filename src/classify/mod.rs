@@ -16,6 +16,8 @@ pub(crate) mod status;
 
 use std::error::Error as StdError;
 
+#[cfg(feature = "wire")]
+pub(crate) use auto::made_of;
 pub(crate) use auto::readable;
 pub use auto::{Auto, RequestHead};
 pub use closure::{ClassifyFn, ClassifyHttp, Judge, Plain, classify_fn, classify_http};

@@ -33,6 +33,7 @@ mod usage;
 pub use decoder::{Decoder, Progress};
 pub use errors::error_reason;
 pub use reading::{FinishReason, Reading, StatedError, ToolCallRead};
+pub(crate) use request::is_usage_only;
 pub use request::{RequestFacts, protocol_of, with_include_usage};
 pub use sse::SseSplitter;
 

@@ -208,3 +208,21 @@ pub fn with_include_usage(body: &[u8]) -> Option<Vec<u8>> {
     spliced.extend_from_slice(inside);
     Some(spliced)
 }
+
+/// Whether an event of a chat stream says nothing but the usage.
+pub(crate) fn is_usage_only(data: &[u8]) -> bool {
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Chunk<'a> {
+        #[serde(borrow)]
+        choices: Raw<'a>,
+        #[serde(borrow)]
+        usage: Raw<'a>,
+    }
+    // Almost every event has a delta; those need no second look.
+    if memchr::memmem::find(data, b"\"delta\"").is_some() {
+        return false;
+    }
+    let Ok(Obj(Some(chunk))) = json::read::<Chunk<'_>>(data) else { return false };
+    chunk.choices.is_some() && !json::is_filled(chunk.choices) && json::is_filled(chunk.usage)
+}

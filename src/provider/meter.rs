@@ -1,0 +1,147 @@
+//! Reads an answer while it passes, and judges it.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::{Duration, SystemTime},
+};
+
+use http::{HeaderMap, StatusCode};
+use tokio::time::Instant;
+
+use super::ProviderConfig;
+use crate::{
+    call::Call,
+    reason::{Class, Reason},
+    verdict::Verdict,
+    wire::{Decoder, Progress, Protocol, Reading, SseSplitter, hints},
+};
+
+/// What an answer is read for.
+#[derive(Debug, Clone)]
+pub(super) struct Question {
+    pub(super) call: Call,
+    pub(super) protocol: Option<Protocol>,
+    pub(super) hides_usage: bool,
+    pub(super) config: Arc<ProviderConfig>,
+}
+
+/// What a model answered, in the extensions of the response; there when the answer is over.
+///
+/// ```
+/// # use tower_belay::provider::Answer;
+/// # fn look(response: &http::Response<tower_belay::WatchedBody>) {
+/// if let Some(reading) = response.extensions().get::<Answer>().and_then(Answer::reading) {
+///     println!("{:?} used {:?}", reading.model, reading.usage);
+/// }
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Answer(Arc<OnceLock<Reading>>);
+
+impl Answer {
+    /// What was read; `None` as long as a live answer is not over, and for ever if its reader went away.
+    pub fn reading(&self) -> Option<&Reading> {
+        self.0.get()
+    }
+}
+
+/// The reading of one answer under way.
+#[derive(Debug)]
+pub(super) struct Meter {
+    call: Call,
+    status: StatusCode,
+    /// The wait that the headers ask for.
+    wait: Option<Duration>,
+    sse: SseSplitter,
+    decoder: Decoder,
+    answer: Answer,
+}
+
+impl Meter {
+    pub(super) fn new(question: &Question, status: StatusCode, headers: &HeaderMap) -> Self {
+        Self {
+            call: question.call.clone(),
+            status,
+            wait: hints::retry_after(headers, None, SystemTime::now()),
+            sse: SseSplitter::new(),
+            decoder: Decoder::new(question.protocol),
+            answer: Answer::default(),
+        }
+    }
+
+    pub(super) fn answer(&self) -> Answer {
+        self.answer.clone()
+    }
+
+    /// Reads a piece of a stream; the weightiest of what it brought. `hides` is asked about every event.
+    pub(super) fn push(&mut self, chunk: &[u8], mut hides: impl FnMut(&crate::wire::sse::Event<'_>)) -> Progress {
+        let mut most = Progress::Nothing;
+        let decoder = &mut self.decoder;
+        self.sse.push(chunk, |event| {
+            most = most.max(decoder.sse(&event));
+            hides(&event);
+        });
+        most
+    }
+
+    /// The stream is over: what it still holds back is read too.
+    pub(super) fn finish(&mut self, mut hides: impl FnMut(&crate::wire::sse::Event<'_>)) -> Progress {
+        let mut most = Progress::Nothing;
+        let decoder = &mut self.decoder;
+        self.sse.finish(|event| {
+            most = most.max(decoder.sse(&event));
+            hides(&event);
+        });
+        decoder.end();
+        most
+    }
+
+    pub(super) fn json(&mut self, body: &[u8]) {
+        self.decoder.json(body);
+    }
+
+    pub(super) fn error_body(&mut self, body: &[u8]) {
+        self.decoder.error_body(body);
+    }
+
+    /// Whether the answer, as far as it came, is a whole one.
+    pub(super) fn is_over(&self) -> bool {
+        self.decoder.reading().is_over()
+    }
+
+    /// Whether anything came that a person would call an answer; reasoning counts.
+    pub(super) fn has_output(&self) -> bool {
+        let reading = self.decoder.reading();
+        reading.visible || reading.reasoning
+    }
+
+    /// Whether the other side stated an error.
+    pub(super) fn has_error(&self) -> bool {
+        self.decoder.reading().error.is_some()
+    }
+
+    pub(super) fn call(&self) -> &Call {
+        &self.call
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The verdict on what was read. The reading is published with it.
+    pub(super) fn judge(&self) -> Verdict {
+        self.conclude(self.decoder.reading().reason(self.status, self.call.effect_kind()))
+    }
+
+    /// The same, for an answer whose end decides and not what was read.
+    pub(super) fn conclude(&self, reason: Reason) -> Verdict {
+        let reading = self.decoder.reading();
+        let asks = matches!(reason.class(), Class::RateLimited | Class::Failed | Class::Unknown);
+        let wait = self.wait.max(reading.retry_after).filter(|_| asks);
+        let at = wait.and_then(|wait| Instant::now().checked_add(wait));
+        let verdict = Verdict::new(reason).retry_at(at).usage(reading.usage);
+        // Somebody may have asked before: the first word stands.
+        let _ = self.answer.0.set(reading.clone());
+        verdict
+    }
+}

@@ -1,0 +1,117 @@
+//! The service.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, header};
+use http_body::Body;
+use tower::BoxError;
+use tower_service::Service;
+
+use super::{IncludeUsage, ProviderConfig, ResponseFuture, meter::Question};
+use crate::{
+    body::WatchedBody,
+    classify::{Auto, Classify, made_of, readable},
+    error::Error,
+    wire::{Protocol, RequestFacts, protocol_of, with_include_usage},
+};
+
+/// An HTTP client whose answers are read. See the [module](super).
+#[derive(Debug, Clone)]
+pub struct Provider<S, C = Auto> {
+    inner: S,
+    config: Arc<ProviderConfig>,
+    protocol: Option<Protocol>,
+    classifier: C,
+}
+
+impl<S, C> Provider<S, C> {
+    pub(super) const fn new(inner: S, config: Arc<ProviderConfig>, protocol: Option<Protocol>, classifier: C) -> Self {
+        Self { inner, config, protocol, classifier }
+    }
+
+    /// The inner service.
+    pub const fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The inner service.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// The inner service.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+// === impl Service ===
+
+impl<S, C, B, D> Service<Request<B>> for Provider<S, C>
+where
+    S: Service<Request<B>, Response = Response<D>>,
+    S::Error: Into<BoxError>,
+    B: 'static,
+    C: Classify<Request<B>>,
+    D: Body<Data = Bytes> + Send + 'static,
+    D::Error: Into<BoxError>,
+{
+    type Response = Response<WatchedBody>;
+    type Error = Error;
+    type Future = ResponseFuture<S::Future, D>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx).map_err(|error| Error::from_boxed(error.into()))
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let call = self.classifier.classify(&request);
+        let is_post = *request.method() == Method::POST;
+        let protocol = self.protocol.or_else(|| protocol_of(request.uri().path())).filter(|_| is_post);
+        let hides_usage = protocol == Some(Protocol::OpenAiChat) && ask_for_usage(&mut request, &self.config);
+        let question = Question { call, protocol, hides_usage, config: self.config.clone() };
+        ResponseFuture::new(self.inner.call(request), question)
+    }
+}
+
+/// Makes a stream report its usage; says whether the request was changed for it.
+fn ask_for_usage<B: 'static>(request: &mut Request<B>, config: &ProviderConfig) -> bool {
+    let asks = match config.include_usage {
+        IncludeUsage::Always => true,
+        IncludeUsage::Never => false,
+        IncludeUsage::KnownHosts => accepts_include_usage(request.uri()),
+    };
+    // A changed body breaks its signature, and an encoded one cannot be changed.
+    let is_signed = request.headers().get(header::AUTHORIZATION).is_some_and(|it| it.as_bytes().starts_with(b"AWS4"));
+    if !asks || is_signed || request.headers().contains_key(header::CONTENT_ENCODING) {
+        return false;
+    }
+    let Some(body) = readable(request.body()) else { return false };
+    let facts = RequestFacts::read(Protocol::OpenAiChat, request.uri().path(), &body);
+    if !facts.is_some_and(|facts| facts.stream && facts.include_usage.is_none()) {
+        return false;
+    }
+    let Some(changed) = with_include_usage(&body) else { return false };
+    drop(body);
+    let length = changed.len();
+    let Some(body) = made_of(changed) else { return false };
+    *request.body_mut() = body;
+    if request.headers().contains_key(header::CONTENT_LENGTH) {
+        request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    true
+}
+
+fn accepts_include_usage(uri: &http::Uri) -> bool {
+    /// Each documents `stream_options.include_usage`; others may refuse what they do not know.
+    const HOSTS: [&str; 6] =
+        ["api.openai.com", "api.deepseek.com", "api.together.xyz", "api.fireworks.ai", "api.x.ai", "api.cerebras.ai"];
+    let host = uri.host().unwrap_or_default();
+    // Azure knows the option only in its versionless API.
+    let azure = host.ends_with(".openai.azure.com") && uri.path().starts_with("/openai/v1/");
+    azure || HOSTS.iter().any(|known| host.eq_ignore_ascii_case(known))
+}
