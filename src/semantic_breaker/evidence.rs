@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use super::{
     config::TripCard,
+    event::{Moment, Settled},
     gate::Gate,
     health::{self, Health},
     pending::Pending,
-    state::{Moment, Settled},
     window::Times,
     words::{Circuit, Counts, Signal},
 };

@@ -3,6 +3,7 @@
 
 mod config;
 mod cooldown;
+mod event;
 mod evidence;
 mod gate;
 mod health;
@@ -10,6 +11,7 @@ mod operate;
 mod pending;
 mod rows;
 mod state;
+mod time;
 mod window;
 mod words;
 

@@ -6,8 +6,9 @@ use tokio::time::Instant;
 
 use super::{
     config::TripCard,
+    event::{Changes, Moment},
     evidence::Evidence,
-    state::{Cell, Changes, Forced, Moment, Phase},
+    state::{Cell, Forced, Phase},
     window::later,
     words::{Signal, Snapshot, State, Transition},
 };
