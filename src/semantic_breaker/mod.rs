@@ -18,6 +18,8 @@ mod words;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;
 
 pub use config::TripCard;
