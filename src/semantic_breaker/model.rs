@@ -249,7 +249,7 @@ impl Model {
                     self.open(signal);
                 }
             }
-            Phase::HalfOpen { good, cause, .. } => {
+            Phase::HalfOpen { good, awaiting, cause } => {
                 let Some(voucher) = held else { return };
                 let target = matches!(self.circuit, Circuit::Health | Circuit::Writes);
                 let signal = match ended.kind {
@@ -266,7 +266,7 @@ impl Model {
                     self.open(signal);
                 } else if ended.kind == Kind::Good && verified {
                     if good + 1 < CARD.probes {
-                        self.phase = Phase::HalfOpen { good: good + 1, awaiting: false, cause };
+                        self.phase = Phase::HalfOpen { good: good + 1, awaiting, cause };
                     } else {
                         self.begin(Phase::Recovering { start: self.now, cause, asked: Vec::new() });
                     }

@@ -134,6 +134,16 @@ enum Event {
         action: Option<u128>,
         hint: Option<i64>,
     },
+    /// The same call, several times over.
+    Burst {
+        times: usize,
+        write: bool,
+        reason: usize,
+    },
+    /// Steps to where the state ends by itself, or just short of it.
+    Wait {
+        short: i64,
+    },
     Drop {
         back: usize,
     },
@@ -163,6 +173,9 @@ fn events() -> impl Strategy<Value = Event> {
             .prop_map(|(back, reason, receipt, action, hint)| Event::End { back, reason, receipt, action, hint }),
         12 => (any::<bool>(), reason(), action(), soon())
             .prop_map(|(write, reason, action, hint)| Event::Call { write, reason, action, hint }),
+        6 => (1..6_usize, any::<bool>(), reason())
+            .prop_map(|(times, write, reason)| Event::Burst { times, write, reason }),
+        6 => prop::sample::select(vec![0, 0, 1]).prop_map(|short| Event::Wait { short }),
         2 => (0..3_usize).prop_map(|back| Event::Drop { back }),
         1 => prop_oneof![soon().prop_map(Event::ForceOpen), Just(Event::ForceClosed), Just(Event::Reset), Just(Event::Reset)],
         2 => (0..4_u128).prop_map(Event::Reconciled),
@@ -252,6 +265,21 @@ impl Pair {
         self.model.end(&Ended { admitted, lease, write, kind, receipt, action, hint });
     }
 
+    fn call(
+        &mut self,
+        write: bool,
+        reason: usize,
+        action: Option<u128>,
+        hint: Option<i64>,
+    ) -> Result<(), TestCaseError> {
+        if self.ask(Asked { write, deadline: None })? {
+            self.model.event += 2;
+            let (_, flight) = self.flight(0).expect("just admitted");
+            self.end(flight, reason, true, action, hint);
+        }
+        Ok(())
+    }
+
     /// An instant of the machine in the model's time.
     fn relative(&self, at: Instant) -> i64 {
         let seen = self.cell.seen;
@@ -272,12 +300,18 @@ impl Pair {
                 self.model.ahead += step;
             }
             Event::Ask(asked) => drop(self.ask(asked)?),
-            Event::Call { write, reason, action, hint } => {
-                if self.ask(Asked { write, deadline: None })? {
+            Event::Call { write, reason, action, hint } => self.call(write, reason, action, hint)?,
+            Event::Burst { times, write, reason } => {
+                for _ in 0..times {
                     self.model.event += 2;
-                    let (_, flight) = self.flight(0).expect("just admitted");
-                    self.end(flight, reason, true, action, hint);
+                    self.call(write, reason, None, None)?;
                 }
+            }
+            Event::Wait { short } => {
+                let until = self.cell.snapshot(self.real, &self.card).until;
+                let wait = until.map_or(0, |until| until.saturating_duration_since(self.real).as_millis() as i64);
+                self.real = self.at((wait - short).max(0));
+                self.model.ahead += (wait - short).max(0);
             }
             Event::End { back, reason, receipt, action, hint } => {
                 if let Some((_, flight)) = self.flight(back) {

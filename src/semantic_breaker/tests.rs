@@ -624,6 +624,18 @@ mod writes {
     }
 
     #[test]
+    fn a_late_attempt_does_not_unmake_an_unknown_write() {
+        let mut rig = Rig::new(Circuit::Writes);
+        let old = rig.epoch;
+        rig.act(|cell, moment| cell.reset(moment));
+        rig.unknown(1);
+        let verdict = Verdict::new(Reason::Timeout);
+        rig.settle(Settled { action: Some(ActionId::from_key(1)), ..Settled::new(old, WRITE, &verdict) });
+        rig.unknown(2);
+        assert_eq!(rig.state(), State::Open);
+    }
+
+    #[test]
     fn an_hour_later_an_unknown_write_counts_no_more() {
         let mut rig = Rig::new(Circuit::Writes);
         rig.unknown(1);
@@ -865,6 +877,32 @@ mod credential {
         }
         rig.limited(None);
         assert_eq!(rig.until(), MINUTE);
+    }
+
+    #[test]
+    fn limits_from_before_a_pause_do_not_pause_again() {
+        let mut rig = credential();
+        let verdict = Verdict::new(Reason::RateLimited);
+        for _ in 0..3 {
+            rig.settle(Settled::new(0, READ, &verdict));
+        }
+        assert_eq!(rig.until(), MINUTE);
+        rig.pass(secs(30));
+        for _ in 0..100 {
+            rig.settle(Settled::new(0, READ, &verdict));
+        }
+        assert_eq!(rig.until(), secs(30));
+    }
+
+    #[test]
+    fn late_hints_do_not_put_the_look_off() {
+        let mut rig = credential();
+        rig.limited(Some(60 * MINUTE));
+        rig.pass(9 * MINUTE);
+        let verdict = Verdict::new(Reason::RateLimited).retry_at(rig.now + 60 * MINUTE);
+        rig.settle(Settled::new(0, READ, &verdict));
+        rig.pass(MINUTE);
+        rig.probe(READ);
     }
 
     #[test]
