@@ -7,6 +7,7 @@ mod event;
 mod evidence;
 mod gate;
 mod health;
+mod lease;
 mod operate;
 mod pending;
 mod rows;
@@ -17,6 +18,8 @@ mod words;
 
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod model_events;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{
     Circuit, Refusal, Signal, State,
     evidence::Voucher,
-    model_tests::{Asked, CARD, Ended, Kind},
+    model_events::{Asked, CARD, Ended, Kind},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,15 +3,14 @@
 //! Healthy keys have no cell. One is made for the first result that [`needs_cell`](super::evidence::needs_cell), and
 //! dropped again when it [`is_clean`](Cell::is_clean).
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::{
     cooldown::{CoolDown, earns, share},
-    event::{Admit, Ask, Changes, LeaseId, Moment, Settled},
+    event::{Admit, Ask, Changes, Moment, Settled},
     evidence::{Evidence, Meaning, Voucher, meaning},
     gate::{Gated, Limited},
+    lease::Held,
     pending::Weight,
     window::later,
     words::{Alert, Circuit, Refusal, Signal, State},
@@ -44,13 +43,6 @@ pub(super) enum Phase {
 pub(super) enum Forced {
     Open { until: Option<Instant> },
     Closed,
-}
-
-#[derive(Debug)]
-pub(super) struct Held {
-    id: LeaseId,
-    pub(super) expires: Instant,
-    voucher: Voucher,
 }
 
 /// One circuit for one key.
@@ -90,7 +82,8 @@ impl Cell {
     }
 
     /// Whether a call may pass.
-    pub(crate) fn admit(&mut self, ask: &Ask, moment: &mut Moment<'_>) -> (Admit, Changes) {
+    pub(crate) fn admit(&mut self, ask: &Ask, mut moment: Moment<'_>) -> (Admit, Changes) {
+        let moment = &mut moment;
         if self.circuit == Circuit::Writes && ask.effect == Effect::ReadOnly {
             return (Admit::Pass, Changes::default());
         }
@@ -167,23 +160,12 @@ impl Cell {
         if voucher == Voucher::Probe { Admit::RunProbe(lease) } else { Admit::Probe(lease) }
     }
 
-    fn grant(&mut self, voucher: Voucher, ask: &Ask, moment: &mut Moment<'_>) -> LeaseId {
-        /// A deadline that never comes must not hold the slot for ever.
-        const LONGEST: Duration = Duration::from_secs(3_600);
-        let now = moment.now;
-        // A deadline that has passed says nothing about how long the call will take.
-        let deadline = ask.deadline.filter(|deadline| *deadline > now);
-        let expires = deadline.unwrap_or_else(|| later(now, moment.card.probe_lease)).min(later(now, LONGEST));
-        let id = LeaseId::new(moment);
-        self.lease = Some(Held { id, expires, voucher });
-        id
-    }
-
     /// Counts what came of a call, if it still belongs to this phase.
     ///
     /// Two kinds of facts are kept whenever they come: an unknown write is listed for reconciliation (late, it does
     /// not count towards opening), and a rate limit's hint can lengthen a hold.
-    pub(crate) fn settle(&mut self, settled: &Settled<'_>, moment: &mut Moment<'_>) -> Changes {
+    pub(crate) fn settle(&mut self, settled: &Settled<'_>, mut moment: Moment<'_>) -> Changes {
+        let moment = &mut moment;
         let held = self.take_lease(settled.lease);
         let mut changes = Changes::default();
         if self.circuit == Circuit::Writes && settled.effect == Effect::ReadOnly && held.is_none() {
@@ -277,21 +259,6 @@ impl Cell {
         self.since = (moment.next)();
         self.changed = Some(moment.now);
         self.lease = None;
-    }
-
-    /// A probe that was dropped without an outcome: the slot comes free.
-    pub(crate) fn release(&mut self, lease: LeaseId) {
-        self.take_lease(Some(lease));
-    }
-
-    /// A lease that has expired is still its owner's until another call takes the slot.
-    fn take_lease(&mut self, lease: Option<LeaseId>) -> Option<Voucher> {
-        let held = self.lease.take_if(|held| Some(held.id) == lease)?;
-        Some(held.voucher)
-    }
-
-    pub(super) fn slot_taken(&self, now: Instant) -> bool {
-        self.lease.as_ref().is_some_and(|held| now < held.expires)
     }
 }
 
