@@ -15,9 +15,9 @@ use crate::{
 
 /// When something happens, under which settings, and the next number of the breaker-wide epoch.
 ///
-/// Each admission is stamped with the epoch as it is when the call was admitted (read it after
-/// [`admit`](super::state::Cell::admit)); a phase begins at a fresh one, so that results of calls admitted before it are late.
-/// `next` must never give a number twice, and what it gave last is the epoch.
+/// Each admission is stamped with the epoch (read it after [`admit`](super::state::Cell::admit)); a phase begins at a
+/// fresh one, so that results of calls admitted before it are late. `next` must never give a number twice, and what
+/// it gave last is the epoch.
 pub(crate) struct Moment<'a> {
     pub(crate) now: Instant,
     pub(crate) card: &'a TripCard,
