@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use super::{
     config::TripCard,
+    event::{Moment, Settled},
     gate::Gate,
     health::{self, Health},
     pending::Pending,
-    state::{Moment, Settled},
     window::Times,
     words::{Circuit, Counts, Signal},
 };
@@ -96,11 +96,12 @@ pub(super) fn meaning(circuit: Circuit, settled: &Settled<'_>, voucher: Voucher,
         (Circuit::Credential, Impact::Credential) => Some(Signal::Credential),
         (Circuit::Denials | Circuit::Credential, _) => None,
     };
-    // Who may do what is answered by any success; whether a write was applied only by its receipt.
+    // Who may do what is answered by any success; what a write or a background job came to, only by its receipt.
     let verified = match circuit {
         Circuit::Denials | Circuit::Credential => true,
         Circuit::Health | Circuit::Writes => {
-            voucher == Voucher::Probe || settled.effect == Effect::ReadOnly || settled.verdict.receipt.is_some()
+            let answered = settled.effect == Effect::ReadOnly && settled.verdict.reason != Reason::Accepted;
+            voucher == Voucher::Probe || answered || settled.verdict.receipt.is_some()
         }
     };
     match signal {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     config::TripCard,
-    state::Settled,
+    event::Settled,
     window::{Attempts, Average, Rate},
     words::{Counts, Signal},
 };

@@ -65,12 +65,14 @@
 mod admission;
 mod config;
 mod cooldown;
+mod event;
 mod evidence;
 mod future;
 mod gate;
 mod handle;
 mod health;
 mod layer;
+mod lease;
 mod operate;
 mod pending;
 mod plan;
@@ -81,11 +83,16 @@ mod shared;
 mod state;
 mod steering;
 mod tell;
+mod time;
 mod window;
 mod words;
 
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod model_events;
+#[cfg(test)]
+mod model_tests;
 #[cfg(test)]
 mod tests;
 

@@ -6,8 +6,9 @@ use tokio::time::Instant;
 
 use super::{
     config::TripCard,
+    event::{Changes, Moment},
     evidence::Evidence,
-    state::{Cell, Changes, Forced, Moment, Phase},
+    state::{Cell, Forced, Phase},
     window::later,
     words::{Signal, Snapshot, State, Transition},
 };
@@ -16,7 +17,7 @@ use crate::call::ActionId;
 impl Cell {
     /// Refuses every call until `until`, or until [`reset`](Cell::reset) or [`force_closed`](Cell::force_closed).
     /// Afterwards the phase before goes on.
-    pub(crate) fn force_open(&mut self, until: Option<Instant>, moment: &mut Moment<'_>) -> Changes {
+    pub(crate) fn force_open(&mut self, until: Option<Instant>, moment: Moment<'_>) -> Changes {
         self.operate(moment, |cell, moment| {
             cell.disown(moment);
             cell.forced = Some(Forced::Open { until });
@@ -25,7 +26,7 @@ impl Cell {
 
     /// Lets every call pass, whatever comes of them, until [`reset`](Cell::reset) or
     /// [`force_open`](Cell::force_open).
-    pub(crate) fn force_closed(&mut self, moment: &mut Moment<'_>) -> Changes {
+    pub(crate) fn force_closed(&mut self, moment: Moment<'_>) -> Changes {
         self.operate(moment, |cell, moment| {
             cell.start_over(moment);
             cell.forced = Some(Forced::Closed);
@@ -33,7 +34,7 @@ impl Cell {
     }
 
     /// Closed, with clear windows and the first cool-down. Unknown writes stay listed, but count no more.
-    pub(crate) fn reset(&mut self, moment: &mut Moment<'_>) -> Changes {
+    pub(crate) fn reset(&mut self, moment: Moment<'_>) -> Changes {
         self.operate(moment, |cell, moment| {
             cell.start_over(moment);
             cell.forced = None;
@@ -42,7 +43,7 @@ impl Cell {
 
     /// An unknown write was looked up: whether it was applied or not, it is known now. If fewer than the threshold
     /// remain, a circuit that opened for them closes; one whose probe has failed since does not.
-    pub(crate) fn reconciled(&mut self, action: ActionId, moment: &mut Moment<'_>) -> Changes {
+    pub(crate) fn reconciled(&mut self, action: ActionId, moment: Moment<'_>) -> Changes {
         self.operate(moment, |cell, moment| {
             let Evidence::Writes(pending) = &mut cell.evidence else { return };
             let row = &moment.card.unknown_writes;
@@ -155,7 +156,8 @@ impl Cell {
         }
     }
 
-    fn operate(&mut self, moment: &mut Moment<'_>, act: impl FnOnce(&mut Self, &mut Moment<'_>)) -> Changes {
+    fn operate(&mut self, mut moment: Moment<'_>, act: impl FnOnce(&mut Self, &mut Moment<'_>)) -> Changes {
+        let moment = &mut moment;
         let mut changes = Changes::default();
         self.tick(moment);
         act(self, moment);

@@ -3,88 +3,19 @@
 //! Healthy keys have no cell. One is made for the first result that [`needs_cell`](super::evidence::needs_cell), and
 //! dropped again when it [`is_clean`](Cell::is_clean).
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::{
-    config::TripCard,
     cooldown::{CoolDown, earns, share},
+    event::{Admit, Ask, Changes, Moment, Settled},
     evidence::{Evidence, Meaning, Voucher, meaning},
     gate::{Gated, Limited},
+    lease::Held,
     pending::Weight,
-    window::{later, rewind},
-    words::{Alert, Circuit, Refusal, Signal, State, Transition},
+    window::later,
+    words::{Alert, Circuit, Refusal, Signal, State},
 };
-use crate::{
-    call::{ActionId, Effect},
-    reason::Impact,
-    verdict::Verdict,
-};
-
-/// When something happens, under which settings, and the next number of the breaker-wide epoch.
-///
-/// Each admission is stamped with the epoch as it is when the call was admitted (read it after
-/// [`admit`](Cell::admit)); a phase begins at a fresh one, so that results of calls admitted before it are late.
-/// `next` must never give a number twice, and what it gave last is the epoch.
-pub(crate) struct Moment<'a> {
-    pub(crate) now: Instant,
-    pub(crate) card: &'a TripCard,
-    pub(crate) next: &'a mut dyn FnMut() -> u64,
-}
-
-/// A call that asks to pass.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask {
-    pub(crate) effect: Effect,
-    pub(crate) deadline: Option<Instant>,
-    /// Whether the user configured a probe.
-    pub(crate) has_probe: bool,
-}
-
-/// A probe's hold on the one slot of a half-open circuit; unique within a breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct LeaseId(u64);
-
-/// What a call may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Admit {
-    Pass,
-    /// Pass as the probe; settle with the lease.
-    Probe(LeaseId),
-    /// Do not pass: run the user's probe and settle the lease with its verdict.
-    RunProbe(LeaseId),
-    Refuse {
-        refusal: Refusal,
-        cause: Signal,
-        retry_at: Option<Instant>,
-    },
-}
-
-/// A call, or a probe, that ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Settled<'a> {
-    /// The epoch at which it was admitted.
-    pub(crate) stamp: u64,
-    pub(crate) lease: Option<LeaseId>,
-    pub(crate) effect: Effect,
-    pub(crate) action: Option<ActionId>,
-    pub(crate) verdict: &'a Verdict,
-    pub(crate) latency: Option<Duration>,
-    /// Whether other calls queued meanwhile.
-    pub(crate) queued: bool,
-    pub(crate) score: Option<f64>,
-    pub(crate) cost: Option<f64>,
-}
-
-/// What an event changed, for whoever must be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Changes {
-    pub(crate) transition: Option<Transition>,
-    pub(crate) alert: Option<Alert>,
-    /// Whether to look up the [`pending_writes`](Cell::pending_writes) now.
-    pub(crate) reconcile: bool,
-}
+use crate::{call::Effect, reason::Impact};
 
 #[derive(Debug)]
 pub(super) enum Phase {
@@ -114,13 +45,6 @@ pub(super) enum Forced {
     Closed,
 }
 
-#[derive(Debug)]
-struct Held {
-    id: LeaseId,
-    expires: Instant,
-    voucher: Voucher,
-}
-
 /// One circuit for one key.
 #[derive(Debug)]
 pub(crate) struct Cell {
@@ -135,7 +59,7 @@ pub(crate) struct Cell {
     pub(super) told: (State, Signal),
     pub(super) forced: Option<Forced>,
     pub(super) phase: Phase,
-    lease: Option<Held>,
+    pub(super) lease: Option<Held>,
     pub(super) cool: CoolDown,
     pub(super) evidence: Evidence,
 }
@@ -158,7 +82,8 @@ impl Cell {
     }
 
     /// Whether a call may pass.
-    pub(crate) fn admit(&mut self, ask: &Ask, moment: &mut Moment<'_>) -> (Admit, Changes) {
+    pub(crate) fn admit(&mut self, ask: &Ask, mut moment: Moment<'_>) -> (Admit, Changes) {
+        let moment = &mut moment;
         if self.circuit == Circuit::Writes && ask.effect == Effect::ReadOnly {
             return (Admit::Pass, Changes::default());
         }
@@ -235,23 +160,12 @@ impl Cell {
         if voucher == Voucher::Probe { Admit::RunProbe(lease) } else { Admit::Probe(lease) }
     }
 
-    fn grant(&mut self, voucher: Voucher, ask: &Ask, moment: &mut Moment<'_>) -> LeaseId {
-        /// A deadline that never comes must not hold the slot for ever.
-        const LONGEST: Duration = Duration::from_secs(3_600);
-        let now = moment.now;
-        // A deadline that has passed says nothing about how long the call will take.
-        let deadline = ask.deadline.filter(|deadline| *deadline > now);
-        let expires = deadline.unwrap_or_else(|| later(now, moment.card.probe_lease)).min(later(now, LONGEST));
-        let id = LeaseId((moment.next)());
-        self.lease = Some(Held { id, expires, voucher });
-        id
-    }
-
     /// Counts what came of a call, if it still belongs to this phase.
     ///
     /// Two kinds of facts are kept whenever they come: an unknown write is listed for reconciliation (late, it does
     /// not count towards opening), and a rate limit's hint can lengthen a hold.
-    pub(crate) fn settle(&mut self, settled: &Settled<'_>, moment: &mut Moment<'_>) -> Changes {
+    pub(crate) fn settle(&mut self, settled: &Settled<'_>, mut moment: Moment<'_>) -> Changes {
+        let moment = &mut moment;
         let held = self.take_lease(settled.lease);
         let mut changes = Changes::default();
         if self.circuit == Circuit::Writes && settled.effect == Effect::ReadOnly && held.is_none() {
@@ -345,64 +259,6 @@ impl Cell {
         self.since = (moment.next)();
         self.changed = Some(moment.now);
         self.lease = None;
-    }
-
-    /// A probe that was dropped without an outcome: the slot comes free.
-    pub(crate) fn release(&mut self, lease: LeaseId) {
-        self.take_lease(Some(lease));
-    }
-
-    /// A lease that has expired is still its owner's until another call takes the slot.
-    fn take_lease(&mut self, lease: Option<LeaseId>) -> Option<Voucher> {
-        let held = self.lease.take_if(|held| Some(held.id) == lease)?;
-        Some(held.voucher)
-    }
-
-    pub(super) fn slot_taken(&self, now: Instant) -> bool {
-        self.lease.as_ref().is_some_and(|held| now < held.expires)
-    }
-
-    /// What time alone changes. A clock that goes back takes everything with it; a little disorder between threads
-    /// does not.
-    pub(super) fn tick(&mut self, moment: &mut Moment<'_>) {
-        const DISORDER: Duration = Duration::from_secs(1);
-        let back = self.seen.saturating_duration_since(moment.now);
-        if back > DISORDER {
-            self.rewind(back);
-        } else {
-            moment.now = moment.now.max(self.seen);
-        }
-        self.seen = moment.now;
-        if let Some(Forced::Open { until: Some(until) }) = self.forced
-            && moment.now >= until
-        {
-            self.forced = None;
-            self.disown(moment);
-        }
-        self.finish_ramp(moment.now);
-    }
-
-    /// The end of a ramp begins no phase: calls admitted while recovering still belong.
-    fn finish_ramp(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Recovering { ends, .. } if now >= ends) {
-            self.phase = Phase::Closed;
-            self.changed = Some(now);
-            self.cool.start_anew();
-        }
-    }
-
-    fn rewind(&mut self, by: Duration) {
-        match &mut self.phase {
-            Phase::Open { until, .. } => rewind(until, by),
-            Phase::Recovering { started, ends, .. } => [started, ends].into_iter().for_each(|at| rewind(at, by)),
-            Phase::Closed | Phase::HalfOpen { .. } => {}
-        }
-        if let Some(Forced::Open { until: Some(until) }) = &mut self.forced {
-            rewind(until, by);
-        }
-        self.lease.iter_mut().for_each(|held| rewind(&mut held.expires, by));
-        self.changed.iter_mut().for_each(|at| rewind(at, by));
-        self.evidence.rewind(by);
     }
 }
 
