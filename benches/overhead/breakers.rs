@@ -31,7 +31,14 @@ pub(crate) fn subjects() -> Vec<Box<dyn Subject>> {
     ]
 }
 
-pub(crate) fn report() {
+/// What a subject may allocate, and how many instructions it may take, a call above `bare`.
+const BUDGETS: &[(&str, f64, f64)] = &[
+    ("passing", 0.0, 0.0),
+    // ours: ("keyed_breaker", 0.0, <its instructions today, and a little>),
+];
+
+/// Prints the table, and says whether the [`BUDGETS`] were kept. Nanoseconds are never held against anyone.
+pub(crate) fn report() -> bool {
     let subjects = subjects();
     let costs = measure(&subjects, EFFORT, true);
     println!("breakers, closed, a call (two threads share one breaker; every figure but `bare` is above `bare`)");
@@ -56,6 +63,18 @@ pub(crate) fn report() {
         shown(ours.and_then(|c| c.contended), 1),
         shown(theirs.and_then(|c| c.contended), 1),
     );
+
+    let mut kept = true;
+    for &(name, allocations, instructions) in BUDGETS {
+        let cost = cost(name).expect("a budget names a subject");
+        // A fraction of an instruction is the harness's own.
+        if cost.allocations > allocations || cost.instructions.is_some_and(|spent| spent > instructions + 0.5) {
+            let spent = (shown(Some(cost.allocations), 2), shown(cost.instructions, 0));
+            println!("over budget: {name} allocs={}/{allocations} instructions={}/{instructions}", spent.0, spent.1);
+            kept = false;
+        }
+    }
+    kept
 }
 
 // ===== the bare service, and what drives any =====

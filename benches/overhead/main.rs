@@ -9,7 +9,8 @@
 //!
 //! Nanoseconds on a shared machine mean little; their ratio within one run does. Subjects take turns in short rounds, each
 //! round's order one step on from the last, and what is reported is the median over the rounds of the difference to the
-//! bare service *of the same round*. Allocations and instructions are exact and repeat.
+//! bare service *of the same round*. Allocations and instructions are exact and repeat, so they alone are held to a budget:
+//! the program fails when one is exceeded.
 
 mod alloc;
 mod breakers;
@@ -36,13 +37,14 @@ fn main() -> ExitCode {
         return run_one(name, iterations);
     }
     let part = value("--part");
+    let mut kept = true;
     if part.is_none_or(|part| part == "breakers") {
-        breakers::report();
+        kept = breakers::report();
     }
     if part.is_none_or(|part| part == "reading") {
         reading::report();
     }
-    ExitCode::SUCCESS
+    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn run_one(name: &str, iterations: usize) -> ExitCode {
