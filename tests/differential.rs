@@ -159,7 +159,7 @@ async fn both_clocks(time: Duration) {
 mod d1_count_window_slides {
     use super::*;
 
-    const HEALTHY: usize = 50_000;
+    const HEALTHY: usize = 20_000;
 
     /// How many calls in a row must fail, after `healthy` good ones, before one is refused.
     async fn failures_to_open<B: Body>(healthy: usize, mut service: impl Guarded<B>, plant: &Plant) -> usize {
