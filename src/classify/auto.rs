@@ -64,7 +64,12 @@ impl<B: 'static> Classify<Request<B>> for Auto {
     }
 
     fn attach(&self, request: &mut Request<B>, call: &Call) {
-        request.extensions_mut().insert(call.clone());
+        let extensions = request.extensions_mut();
+        match extensions.get_mut::<Call>() {
+            // In place: the next layer's attaching allocates nothing.
+            Some(attached) => attached.clone_from(call),
+            None => drop(extensions.insert(call.clone())),
+        }
     }
 
     fn replay(&self, request: &Request<B>) -> Option<Request<B>> {
