@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 use crate::{
+    adapt::without_url,
     call::{Call, Effect, Name, Scope},
     reason::{Class, Reason},
     verdict::Verdict,
@@ -41,7 +42,7 @@ impl Error {
                 Ok(rejected) => Self::from(*rejected),
                 Err(error) => match error.downcast::<Failure>() {
                     Ok(failure) => Self::from(*failure),
-                    Err(other) => Self(Box::new(Kind::Other(other))),
+                    Err(other) => Self(Box::new(Kind::Other(without_url(other)))),
                 },
             },
         }

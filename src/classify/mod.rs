@@ -12,10 +12,14 @@ mod closure;
 mod endpoint;
 mod errors;
 pub(crate) mod grpc;
+#[cfg(feature = "reqwest")]
+mod reqwest;
 pub(crate) mod status;
 
 use std::error::Error as StdError;
 
+#[cfg(feature = "reqwest")]
+pub(crate) use self::reqwest::{Redirects, reqwest_reason};
 pub(crate) use auto::readable;
 pub use auto::{Auto, RequestHead};
 pub use closure::{ClassifyFn, ClassifyHttp, Judge, Plain, classify_fn, classify_http};

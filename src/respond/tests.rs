@@ -143,7 +143,7 @@ fn v(text: &'static str) -> HeaderValue {
 
 #[test]
 fn a_failing_readiness_answers_the_next_request_and_pending_stays_pending() {
-    let (mut service, mut handle) = mock::spawn_with::<Request<()>, Response<Body>, _, _>(|m| Respond::new(m));
+    let (mut service, mut handle) = mock::spawn_with::<Request<()>, Response<Body>, _, _>(Respond::new);
     handle.allow(0);
     assert!(service.poll_ready::<Request<()>>().is_pending());
     handle.send_error(rejected(Refusal::ActorBlocked));

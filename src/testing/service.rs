@@ -69,8 +69,10 @@ struct Shared<Req, Res> {
 
 enum Script<Req, Res> {
     Steps(VecDeque<Step<Res>>),
-    By(Box<dyn FnMut(&Req) -> Step<Res> + Send>),
+    By(Box<ByRequest<Req, Res>>),
 }
+
+type ByRequest<Req, Res> = dyn FnMut(&Req) -> Step<Res> + Send;
 
 // === impl Scripted ===
 
