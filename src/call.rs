@@ -102,6 +102,14 @@ impl Scope {
         Self(1 << name as u8)
     }
 
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
     /// Whether all of `other` is in this scope.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -211,6 +219,7 @@ pub struct Call {
     attempt: u32,
     turn: u32,
     step: u32,
+    queue: u32,
     estimate: Option<u64>,
     deadline: Option<Instant>,
 }
@@ -229,7 +238,16 @@ struct Names {
 impl Call {
     /// A call without names, of [`Effect::Sensitive`], at its first attempt.
     pub const fn new() -> Self {
-        Self { names: None, effect: Effect::Sensitive, attempt: 1, turn: 0, step: 0, estimate: None, deadline: None }
+        Self {
+            names: None,
+            effect: Effect::Sensitive,
+            attempt: 1,
+            turn: 0,
+            step: 0,
+            queue: 0,
+            estimate: None,
+            deadline: None,
+        }
     }
 
     /// A call to `target`: a provider or a tool.
@@ -319,6 +337,13 @@ impl Call {
         self
     }
 
+    /// Sets how many other calls were queued when this one was let through.
+    #[must_use]
+    pub const fn queue(mut self, waiting: u32) -> Self {
+        self.queue = waiting;
+        self
+    }
+
     /// Sets the tokens that the call is expected to use.
     #[must_use]
     pub const fn estimate(mut self, tokens: u64) -> Self {
@@ -374,6 +399,11 @@ impl Call {
         self.step
     }
 
+    /// How many other calls were queued when this one was let through.
+    pub const fn queue_length(&self) -> u32 {
+        self.queue
+    }
+
     /// The tokens that the call is expected to use.
     pub const fn estimated_tokens(&self) -> Option<u64> {
         self.estimate
@@ -400,6 +430,7 @@ impl Call {
         self.attempt = attached.attempt;
         self.turn = attached.turn;
         self.step = attached.step;
+        self.queue = attached.queue;
         self.deadline = self.deadline.or(attached.deadline);
         self.estimate = self.estimate.or(attached.estimate);
         if self.action_id().is_none() && attached.action_id().is_some() {

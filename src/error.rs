@@ -1,7 +1,7 @@
 //! What a layer returns when there is no answer: [`Error`], made of a [`Failure`] (it was judged) or a [`Rejected`]
 //! (we did not send).
 
-use std::{error::Error as StdError, fmt, time::Duration};
+use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tower::BoxError;
@@ -246,6 +246,8 @@ refusals! {
         "This service does not accept the credential in use. A person has to mend it.";
     ForcedOpen "forced_open" AskHuman "an operator opened the breaker"
         "This service was switched off by its operators.";
+    Misconfigured "misconfigured" AskHuman "the layer was given a configuration with an impossible value"
+        "This service is set up wrongly.";
     Killed "killed" Stop "the kill switch is on"
         "All calls were stopped by the operators.";
 }
@@ -269,13 +271,13 @@ pub struct Rejected {
     retry_at: Option<Instant>,
     cause: Option<Reason>,
     call: Call,
-    last: Option<Box<LastVerdict>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Rejected {
     /// A refusal of `call` by `layer`.
     pub fn new(layer: &'static str, code: Refusal, scope: Scope, call: &Call) -> Self {
-        Self { layer, code, scope, retry_at: None, cause: None, call: call.clone(), last: None }
+        Self { layer, code, scope, retry_at: None, cause: None, call: call.clone(), source: None }
     }
 
     /// Sets when the call may be tried again.
@@ -295,7 +297,14 @@ impl Rejected {
     /// Sets the verdict of the attempt before, which becomes the source of this refusal.
     #[must_use]
     pub fn with_last(mut self, last: Verdict) -> Self {
-        self.last = Some(Box::new(LastVerdict(last)));
+        self.source = Some(Arc::new(LastVerdict(last)));
+        self
+    }
+
+    /// Sets the error that made the layer refuse.
+    #[must_use]
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
         self
     }
 
@@ -336,7 +345,7 @@ impl Rejected {
 
     /// The verdict of the attempt before this one, where there was one.
     pub fn last_verdict(&self) -> Option<&Verdict> {
-        self.last.as_ref().map(|last| &last.0)
+        self.source.as_ref().and_then(|source| source.downcast_ref::<LastVerdict>()).map(|last| &last.0)
     }
 
     /// Whether an earlier attempt at the same call may have been applied, although this one was not sent.
@@ -396,7 +405,7 @@ impl fmt::Debug for Rejected {
 
 impl StdError for Rejected {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.last.as_deref().map(|last| last as _)
+        self.source.as_deref().map(|source| source as _)
     }
 }
 

@@ -39,7 +39,17 @@ pub(crate) enum Keep {
 
 /// A value that can say how long it is needed.
 pub(crate) trait Kept {
-    fn keep(&self, now: Instant) -> Keep;
+    /// What the answer depends on besides the value.
+    type Rules;
+
+    fn keep(&self, now: Instant, rules: &Self::Rules) -> Keep;
+}
+
+/// When a map is asked, and by which rules its values are kept.
+#[derive(Debug)]
+pub(crate) struct At<'a, R> {
+    pub(crate) now: Instant,
+    pub(crate) rules: &'a R,
 }
 
 pub(crate) struct Keyed<V> {
@@ -82,29 +92,40 @@ impl<V: Kept> Keyed<V> {
         self.mark(key.hash()).load(Ordering::Acquire) == 0 && self.overflowing.load(Ordering::Acquire) == 0
     }
 
+    /// Whether no key at all has state.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.total.load(Ordering::Acquire) == 0
+    }
+
     /// How many keys have state.
     pub(crate) fn len(&self) -> usize {
         self.total.load(Ordering::Relaxed)
     }
 
     /// Looks at the state of the call's key, or at the parent's that it shares.
-    pub(crate) fn look<R>(&self, call: &Call, scope: Scope, now: Instant, mut f: impl FnMut(&mut V) -> R) -> Option<R> {
+    pub(crate) fn look<R>(
+        &self,
+        call: &Call,
+        scope: Scope,
+        at: &At<'_, V::Rules>,
+        mut f: impl FnMut(&mut V) -> R,
+    ) -> Option<R> {
         // Parents are looked at only while somebody shares one.
         let depth = if self.overflowing.load(Ordering::Acquire) == 0 { 1 } else { 3 };
         let keys = [KeyRef::new(call, scope), KeyRef::overflow_of_tenant(call), KeyRef::overflow_of_all()];
-        keys.iter().take(depth).find_map(|key| self.look_at(key, now, &mut f))
+        keys.iter().take(depth).find_map(|key| self.look_at(key, at, &mut f))
     }
 
-    fn look_at<R>(&self, key: &KeyRef<'_>, now: Instant, f: &mut impl FnMut(&mut V) -> R) -> Option<R> {
+    fn look_at<R>(&self, key: &KeyRef<'_>, at: &At<'_, V::Rules>, f: &mut impl FnMut(&mut V) -> R) -> Option<R> {
         if self.mark(key.hash()).load(Ordering::Acquire) == 0 {
             return None;
         }
         let mut shard = self.shard(key.hash());
         let mut found = shard.find_entry(key.hash(), |entry| entry.key.is(key)).ok()?;
         let entry = found.get_mut();
-        entry.used = now;
+        entry.used = at.now;
         let result = f(&mut entry.value);
-        if entry.value.keep(now) == Keep::No {
+        if entry.value.keep(at.now, at.rules) == Keep::No {
             let entry = found.remove().0;
             drop(shard);
             self.forgotten(&entry.key);
@@ -117,17 +138,17 @@ impl<V: Kept> Keyed<V> {
         &self,
         call: &Call,
         scope: Scope,
-        now: Instant,
+        at: &At<'_, V::Rules>,
         new: impl FnOnce() -> V,
         mut f: impl FnMut(&mut V) -> R,
     ) -> R {
         let own = KeyRef::new(call, scope);
         if !self.is_absent(&own) {
-            if let Some(result) = self.look(call, scope, now, &mut f) {
+            if let Some(result) = self.look(call, scope, at, &mut f) {
                 return result;
             }
         }
-        let key = match self.reserve(own.tenant(), now) {
+        let key = match self.reserve(own.tenant(), at) {
             Room::Own => own,
             Room::Tenant => KeyRef::overflow_of_tenant(call),
             Room::All => KeyRef::overflow_of_all(),
@@ -142,10 +163,10 @@ impl<V: Kept> Keyed<V> {
         }
         // Marked before `f` runs: who sees what `f` publishes also sees that the key has state.
         self.mark(key.hash()).fetch_add(1, Ordering::AcqRel);
-        let entry = Entry { key: key.to_owned(), value: new(), used: now };
+        let entry = Entry { key: key.to_owned(), value: new(), used: at.now };
         let mut entry = shard.insert_unique(key.hash(), entry, |entry| entry.key.hash());
         let result = f(&mut entry.get_mut().value);
-        if entry.get().value.keep(now) == Keep::No {
+        if entry.get().value.keep(at.now, at.rules) == Keep::No {
             let entry = entry.remove().0;
             drop(shard);
             self.forgotten(&entry.key);
@@ -154,10 +175,10 @@ impl<V: Kept> Keyed<V> {
     }
 
     /// Visits every entry, without order, and forgets what is not needed any more.
-    pub(crate) fn visit(&self, now: Instant, mut f: impl FnMut(&KeyBuf, &mut V)) {
+    pub(crate) fn visit(&self, at: &At<'_, V::Rules>, mut f: impl FnMut(&KeyBuf, &mut V)) {
         self.forget_if(|entry| {
             f(&entry.key, &mut entry.value);
-            entry.value.keep(now) == Keep::No
+            entry.value.keep(at.now, at.rules) == Keep::No
         });
     }
 
@@ -176,12 +197,12 @@ impl<V: Kept> Keyed<V> {
         self.unreserve(key);
     }
 
-    fn reserve(&self, tenant: &str, now: Instant) -> Room {
-        self.sweep(now, self.limits.idle);
+    fn reserve(&self, tenant: &str, at: &At<'_, V::Rules>) -> Room {
+        self.sweep(at, self.limits.idle);
         if self.reserve_own(tenant) {
             return Room::Own;
         }
-        if self.sweep(now, SWEEP_PAUSE) > 0 && self.reserve_own(tenant) {
+        if self.sweep(at, SWEEP_PAUSE) > 0 && self.reserve_own(tenant) {
             return Room::Own;
         }
         self.overflowing.fetch_add(1, Ordering::AcqRel);
@@ -215,7 +236,8 @@ impl<V: Kept> Keyed<V> {
     }
 
     /// Forgets what is idle, unless that was done within `pause`.
-    fn sweep(&self, now: Instant, pause: Duration) -> usize {
+    fn sweep(&self, at: &At<'_, V::Rules>, pause: Duration) -> usize {
+        let now = at.now;
         {
             let mut swept = lock(&self.swept);
             let last = *swept.get_or_insert(now);
@@ -225,7 +247,7 @@ impl<V: Kept> Keyed<V> {
             *swept = Some(now);
         }
         let idle = self.limits.idle;
-        self.forget_if(|entry| match entry.value.keep(now) {
+        self.forget_if(|entry| match entry.value.keep(now, at.rules) {
             Keep::Always => false,
             Keep::WhileUsed => now.saturating_duration_since(entry.used) >= idle,
             Keep::No => true,
@@ -262,9 +284,15 @@ mod tests {
     }
 
     impl Kept for Counter {
-        fn keep(&self, _: Instant) -> Keep {
+        type Rules = ();
+
+        fn keep(&self, _: Instant, (): &()) -> Keep {
             self.keep
         }
+    }
+
+    fn at(now: Instant) -> At<'static, ()> {
+        At { now, rules: &() }
     }
 
     fn map(per_tenant: usize, total: usize) -> Keyed<Counter> {
@@ -273,7 +301,7 @@ mod tests {
 
     fn count(map: &Keyed<Counter>, call: &Call, now: Instant, keep: Keep) -> u32 {
         let new = || Counter { count: 0, keep };
-        map.make(call, Scope::TARGET, now, new, |value| {
+        map.make(call, Scope::TARGET, &at(now), new, |value| {
             value.count += 1;
             value.keep = keep;
             value.count
@@ -302,7 +330,7 @@ mod tests {
         assert_eq!(count(&map, &key("loud", 4), now, Keep::Always), 2, "shared with the key before");
         assert_eq!(count(&map, &key("loud", 0), now, Keep::Always), 2, "its own");
         assert_eq!(count(&map, &key("quiet", 3), now, Keep::Always), 1);
-        assert_eq!(map.look(&key("quiet", 9), Scope::TARGET, now, |value| value.count), None);
+        assert_eq!(map.look(&key("quiet", 9), Scope::TARGET, &at(now), |value| value.count), None);
     }
 
     #[test]
@@ -322,7 +350,7 @@ mod tests {
         let later = now + Duration::from_secs(601);
         assert_eq!(count(&map, &Call::to("new"), later, Keep::Always), 1);
         assert_eq!(count(&map, &Call::to("open"), later, Keep::Always), 2);
-        assert_eq!(map.look(&Call::to("idle"), Scope::TARGET, later, |value| value.count), None);
+        assert_eq!(map.look(&Call::to("idle"), Scope::TARGET, &at(later), |value| value.count), None);
     }
 
     #[test]
@@ -331,7 +359,7 @@ mod tests {
         for n in 0..20 {
             count(&map, &Call::to(&format!("t{n}")).tenant(&format!("{}", n % 4)), now, Keep::Always);
         }
-        map.visit(now, |_, value| value.keep = Keep::No);
+        map.visit(&at(now), |_, value| value.keep = Keep::No);
         assert_eq!(map.len(), 0);
         assert_eq!(map.overflowing.load(Ordering::Relaxed), 0);
         assert!(map.marks.iter().all(|mark| mark.load(Ordering::Relaxed) == 0));

@@ -20,12 +20,16 @@ pub struct Verdict {
     pub receipt: Option<Arc<str>>,
     /// A digest of the result, equal for equal results.
     pub digest: Option<u64>,
+    /// How good the answer is, in the unit of whoever scored it.
+    pub score: Option<f64>,
+    /// What the call cost, in the unit of whoever priced it.
+    pub cost: Option<f64>,
 }
 
 impl Verdict {
     /// A verdict that says no more than `reason`.
     pub const fn new(reason: Reason) -> Self {
-        Self { reason, retry_at: None, usage: None, receipt: None, digest: None }
+        Self { reason, retry_at: None, usage: None, receipt: None, digest: None, score: None, cost: None }
     }
 
     /// The call was answered in full.
@@ -51,6 +55,20 @@ impl Verdict {
     #[must_use]
     pub fn receipt(mut self, receipt: impl Into<Arc<str>>) -> Self {
         self.receipt = Some(receipt.into());
+        self
+    }
+
+    /// Sets how good the answer is.
+    #[must_use]
+    pub fn score(mut self, score: impl Into<Option<f64>>) -> Self {
+        self.score = score.into();
+        self
+    }
+
+    /// Sets what the call cost.
+    #[must_use]
+    pub fn cost(mut self, cost: impl Into<Option<f64>>) -> Self {
+        self.cost = cost.into();
         self
     }
 

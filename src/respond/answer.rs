@@ -40,6 +40,7 @@ pub(super) const fn of_refusal(refusal: Refusal) -> (StatusCode, Grpc) {
         | Refusal::AwaitingProbe
         | Refusal::CredentialOpen
         | Refusal::ForcedOpen
+        | Refusal::Misconfigured
         | Refusal::Killed => (StatusCode::SERVICE_UNAVAILABLE, Grpc::FailedPrecondition),
     }
 }

@@ -28,6 +28,7 @@
 //! | `actor_blocked` | 403 | 7 PERMISSION_DENIED |
 //! | `credential_open` | 503 | 9 FAILED_PRECONDITION |
 //! | `forced_open` | 503 | 9 FAILED_PRECONDITION |
+//! | `misconfigured` | 503 | 9 FAILED_PRECONDITION |
 //! | `killed` | 503 | 9 FAILED_PRECONDITION |
 //!
 //! | failure | HTTP | gRPC |

@@ -1,0 +1,140 @@
+//! What layers tell the outside: events for a [`Listener`], alerts for an [`AlertSink`].
+
+use std::fmt;
+
+use crate::{
+    call::Scope,
+    error::Rejected,
+    semantic_breaker::{Circuit, Signal, State},
+};
+
+/// Hears every decision of a layer. It is called outside of all locks, on the caller's task: it must not block.
+///
+/// Closures are listeners:
+///
+/// ```
+/// use tower_belay::{SemanticBreakerLayer, TripCard, events::Event};
+/// let layer = SemanticBreakerLayer::new(TripCard::default())
+///     .listener(|event: &Event<'_>| println!("{event}"));
+/// ```
+pub trait Listener: Send + Sync + 'static {
+    /// Something was decided.
+    fn on_event(&self, event: &Event<'_>);
+}
+
+impl<F> Listener for F
+where
+    F: Fn(&Event<'_>) + Send + Sync + 'static,
+{
+    fn on_event(&self, event: &Event<'_>) {
+        self(event);
+    }
+}
+
+/// Hears what a person should look at. The same rules as for a [`Listener`]; closures are sinks.
+pub trait AlertSink: Send + Sync + 'static {
+    /// A person should look at this.
+    fn alert(&self, alert: &Alert);
+}
+
+impl<F> AlertSink for F
+where
+    F: Fn(&Alert) + Send + Sync + 'static,
+{
+    fn alert(&self, alert: &Alert) {
+        self(alert);
+    }
+}
+
+/// A decision of a layer.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A circuit of the semantic breaker changed its state.
+    Transition(&'a Transition),
+    /// A call was refused; nothing was sent.
+    Refused(&'a Rejected),
+    /// A call would have been refused, but the layer only watches.
+    WouldRefuse(&'a Rejected),
+}
+
+impl fmt::Display for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transition(transition) => transition.fmt(f),
+            Self::Refused(rejected) => write!(f, "refused: {rejected}"),
+            Self::WouldRefuse(rejected) => write!(f, "would refuse: {rejected}"),
+        }
+    }
+}
+
+/// A change of state of one circuit of the semantic breaker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Transition {
+    /// The circuit.
+    pub circuit: Circuit,
+    /// Which names share it.
+    pub scope: Scope,
+    /// The names themselves, such as `target=crm operation=refund`.
+    pub key: String,
+    /// The state it left.
+    pub from: State,
+    /// The state it is in.
+    pub to: State,
+    /// What brought it there.
+    pub signal: Option<Signal>,
+}
+
+impl fmt::Display for Transition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}: {} to {}", self.circuit, self.key, self.from, self.to)?;
+        match self.signal {
+            Some(signal) => write!(f, " ({signal})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Something that a person should look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Alert {
+    /// What it is about.
+    pub kind: AlertKind,
+    /// Which names it is about, such as `tenant=acme actor=mallory`.
+    pub key: String,
+}
+
+impl Alert {
+    /// An alert about the names in `key`.
+    pub fn new(kind: AlertKind, key: impl Into<String>) -> Self {
+        Self { kind, key: key.into() }
+    }
+}
+
+/// Why a person should look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AlertKind {
+    /// An actor was denied too often and is blocked.
+    Security,
+    /// The outcome of writes is not known: look them up, and tell the breaker what was found.
+    Reconcile,
+    /// A breaker may not test its target with the calls that come.
+    AwaitingProbe,
+    /// A credential does not work any more.
+    Credential,
+}
+
+impl AlertKind {
+    /// The stable, documented code.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Security => "security",
+            Self::Reconcile => "reconcile",
+            Self::AwaitingProbe => "awaiting_probe",
+            Self::Credential => "credential",
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What operators, reconciliation and the map of cells ask of a cell.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{
+    config::TripCard,
+    evidence::Evidence,
+    state::{Cell, Changes, Forced, Moment, Phase},
+    window::later,
+    words::{Signal, Snapshot, State, Transition},
+};
+use crate::call::ActionId;
+
+impl Cell {
+    /// Refuses every call until `until`, or until [`reset`](Cell::reset) or [`force_closed`](Cell::force_closed).
+    /// Afterwards the phase before goes on.
+    pub(crate) fn force_open(&mut self, until: Option<Instant>, moment: &mut Moment<'_>) -> Changes {
+        self.operate(moment, |cell, moment| {
+            cell.disown(moment);
+            cell.forced = Some(Forced::Open { until });
+        })
+    }
+
+    /// Lets every call pass, whatever comes of them, until [`reset`](Cell::reset) or
+    /// [`force_open`](Cell::force_open).
+    pub(crate) fn force_closed(&mut self, moment: &mut Moment<'_>) -> Changes {
+        self.operate(moment, |cell, moment| {
+            cell.start_over(moment);
+            cell.forced = Some(Forced::Closed);
+        })
+    }
+
+    /// Closed, with clear windows and the first cool-down. Unknown writes stay listed, but count no more.
+    pub(crate) fn reset(&mut self, moment: &mut Moment<'_>) -> Changes {
+        self.operate(moment, |cell, moment| {
+            cell.start_over(moment);
+            cell.forced = None;
+        })
+    }
+
+    /// An unknown write was looked up: whether it was applied or not, it is known now. If fewer than the threshold
+    /// remain, a circuit that opened for them closes; one whose probe has failed since does not.
+    pub(crate) fn reconciled(&mut self, action: ActionId, moment: &mut Moment<'_>) -> Changes {
+        self.operate(moment, |cell, moment| {
+            let Evidence::Writes(pending) = &mut cell.evidence else { return };
+            let row = &moment.card.unknown_writes;
+            let found = pending.reconcile(action);
+            if !found || pending.remaining(moment.now, row.within) >= row.count.max(1) {
+                return;
+            }
+            if let Phase::Open { cause: Signal::UnknownWrites, .. }
+            | Phase::HalfOpen { cause: Signal::UnknownWrites, .. } = cell.phase
+            {
+                pending.count_again();
+                cell.begin(Phase::Closed, moment);
+            }
+        })
+    }
+
+    /// The actions of unknown writes that nobody has reconciled yet.
+    pub(crate) fn pending_writes(&self) -> impl Iterator<Item = ActionId> + '_ {
+        let pending = match &self.evidence {
+            Evidence::Writes(pending) => Some(pending),
+            _ => None,
+        };
+        pending.into_iter().flat_map(|pending| pending.actions())
+    }
+
+    /// Whether the cell says no more than no cell would.
+    ///
+    /// For a while after its last phase it remembers which results are late, and how long its cool-down has grown. A
+    /// day without any call forgets the rest, but never a write that is still to be reconciled.
+    pub(crate) fn is_clean(&self, now: Instant, card: &TripCard) -> bool {
+        const IDLE: Duration = Duration::from_secs(86_400);
+        let settled = self.changed.is_none_or(|changed| now >= later(changed, card.max_cool_down));
+        let idle = now >= later(self.seen, IDLE);
+        let unknown = self.evidence.counts(now, card).unknown_writes;
+        self.is_closed(now) && unknown == 0 && (idle || (settled && self.evidence.is_clear(now, card)))
+    }
+
+    /// Whether the cell may be dropped for want of room: closed, nothing held, nothing to reconcile.
+    pub(crate) fn evictable(&self, now: Instant) -> bool {
+        self.is_closed(now) && !matches!(&self.evidence, Evidence::Writes(pending) if !pending.is_empty())
+    }
+
+    fn is_closed(&self, now: Instant) -> bool {
+        self.forced(now).is_none() && self.state(now) == State::Closed
+    }
+
+    /// The cell as it is now.
+    pub(crate) fn snapshot(&self, now: Instant, card: &TripCard) -> Snapshot {
+        let mut counts = self.evidence.counts(now, card);
+        counts.failed_recoveries = self.cool.level();
+        if let Phase::HalfOpen { successes, .. } = self.phase {
+            counts.probe_successes = successes;
+        }
+        let state = self.state(now);
+        let cause = (state != State::Closed || self.forced.is_some()).then(|| self.cause(now));
+        Snapshot { circuit: self.circuit, state, cause, until: self.until(now), counts }
+    }
+
+    /// The state at `now`: an open circuit whose cool-down is over is half-open, though no call has asked yet.
+    pub(super) fn state(&self, now: Instant) -> State {
+        match (self.forced(now), &self.phase) {
+            (Some(Forced::Open { .. }), _) => State::Open,
+            (Some(Forced::Closed), _) => State::Closed,
+            (None, Phase::Open { until, .. }) if now < *until => State::Open,
+            _ if self.gated_until(now).is_some() => State::Gated,
+            (None, Phase::HalfOpen { awaiting: true, .. }) if !self.slot_taken(now) => State::AwaitingProbe,
+            (None, Phase::Open { .. } | Phase::HalfOpen { .. }) => State::HalfOpen,
+            (None, Phase::Recovering { ends, .. }) if now < *ends => State::Recovering,
+            (None, Phase::Recovering { .. } | Phase::Closed) => State::Closed,
+        }
+    }
+
+    fn forced(&self, now: Instant) -> Option<Forced> {
+        self.forced.filter(|forced| !matches!(forced, Forced::Open { until: Some(until) } if now >= *until))
+    }
+
+    fn gated_until(&self, now: Instant) -> Option<Instant> {
+        self.evidence.gate().and_then(|gate| gate.until(now))
+    }
+
+    fn cause(&self, now: Instant) -> Signal {
+        match (&self.phase, self.state(now)) {
+            _ if self.forced(now).is_some() => Signal::Operator,
+            (_, State::Gated) => Signal::RateLimits,
+            (Phase::Open { cause, .. } | Phase::HalfOpen { cause, .. } | Phase::Recovering { cause, .. }, _) => *cause,
+            (Phase::Closed, _) => Signal::Operator,
+        }
+    }
+
+    fn until(&self, now: Instant) -> Option<Instant> {
+        match (self.forced(now), self.state(now), &self.phase) {
+            (Some(Forced::Open { until }), ..) => until,
+            (_, State::Gated, _) => self.gated_until(now),
+            (_, State::Open, Phase::Open { until, .. }) => Some(*until),
+            (_, State::Recovering, Phase::Recovering { ends, .. }) => Some(*ends),
+            _ => None,
+        }
+    }
+
+    /// Reports a change of state, whatever brought it about.
+    pub(super) fn tell(&mut self, moment: &Moment<'_>, changes: &mut Changes) {
+        let (from, before) = self.told;
+        let to = self.state(moment.now);
+        // What opened a circuit is still the cause where it closes.
+        let cause = if to == State::Closed { before } else { self.cause(moment.now) };
+        self.told = (to, cause);
+        if from != to {
+            let until = self.until(moment.now);
+            changes.transition = Some(Transition { circuit: self.circuit, from, to, cause, until });
+        }
+    }
+
+    fn operate(&mut self, moment: &mut Moment<'_>, act: impl FnOnce(&mut Self, &mut Moment<'_>)) -> Changes {
+        let mut changes = Changes::default();
+        self.tick(moment);
+        act(self, moment);
+        self.tell(moment, &mut changes);
+        changes
+    }
+
+    fn start_over(&mut self, moment: &mut Moment<'_>) {
+        self.begin(Phase::Closed, moment);
+        self.evidence.clear();
+        if let Evidence::Credential(gate) = &mut self.evidence {
+            gate.reset((moment.next)());
+        }
+        self.cool.start_anew();
+    }
+}

@@ -1,0 +1,336 @@
+//! What all services of one breaker share: which keys are not healthy, and who must be told.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use tower::{BoxError, util::BoxCloneSyncService};
+
+use super::{
+    TripCard,
+    evidence::needs_cell,
+    plan::Plan,
+    state::{Admit, Ask, Cell, Changes, LeaseId, Moment, Settled},
+    tell::{Hooks, News},
+    words::{self, Circuit, Signal},
+};
+use crate::{
+    call::{Call, Effect, KeyRef},
+    config_error::ConfigError,
+    error::{Error, Refusal, Rejected},
+    keyed::{At, Keep, Kept, Keyed, Limits},
+    reason::{Class, Impact, Reason},
+    verdict::Verdict,
+};
+
+pub(super) type ProbeService = BoxCloneSyncService<Call, Verdict, BoxError>;
+
+/// A key that is not healthy keeps a cell; all others have none, and cost a counter or two to pass.
+pub(super) struct Shared {
+    /// What every call must know of the card, in one word.
+    pub(super) plan: AtomicU64,
+    /// Counts the phases of all circuits: a call is stamped with it, and a phase begins at a fresh number.
+    pub(super) epoch: AtomicU64,
+    pub(super) cells: [Keyed<Cell>; 4],
+    pub(super) card: Mutex<Arc<TripCard>>,
+    pub(super) invalid: Mutex<Option<ConfigError>>,
+    pub(super) hooks: Mutex<Hooks>,
+}
+
+/// The caps of a circuit's map. A gateway's own fleet of targets is in the hundreds; only unhealthy keys count.
+const LIMITS: Limits = Limits { per_tenant: 1_024, total: 65_536, idle: Duration::from_secs(600) };
+
+/// In which order the circuits are asked: the one that spends a share of its calls comes last.
+const ORDER: [Circuit; 4] = [Circuit::Denials, Circuit::Credential, Circuit::Writes, Circuit::Health];
+
+/// The leave to send one call.
+#[derive(Debug)]
+pub(super) struct Pass {
+    stamp: u64,
+    started: Option<Instant>,
+    leases: Option<Box<[Option<LeaseId>; 4]>>,
+}
+
+impl Pass {
+    /// What was measured when the head of the answer came.
+    pub(super) fn sample(&self) -> Sample {
+        Sample { latency: self.started.map(|started| Instant::now().saturating_duration_since(started)) }
+    }
+
+    fn lease(&self, circuit: Circuit) -> Option<LeaseId> {
+        self.leases.as_ref().and_then(|leases| leases[circuit as usize])
+    }
+}
+
+/// What was measured of one call.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sample {
+    latency: Option<Duration>,
+}
+
+/// Why a call is not sent.
+pub(super) enum NotAdmitted {
+    Refused(Error),
+    /// It runs the user's probe instead.
+    Probe(ProbeLease),
+}
+
+/// The one slot in which a target is tested.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProbeLease {
+    pub(super) circuit: Circuit,
+    pub(super) lease: LeaseId,
+}
+
+impl Kept for Cell {
+    type Rules = TripCard;
+
+    fn keep(&self, now: Instant, card: &TripCard) -> Keep {
+        if self.is_clean(now, card) {
+            Keep::No
+        } else if self.evictable(now) {
+            Keep::WhileUsed
+        } else {
+            Keep::Always
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(card: TripCard) -> Self {
+        let invalid = card.validate().err();
+        if let Some(error) = &invalid {
+            tracing::error!(%error, "the semantic breaker refuses every call: its trip card is invalid");
+        }
+        Self {
+            plan: AtomicU64::new(Plan::of(&card, invalid.is_some()).bits()),
+            epoch: AtomicU64::new(1),
+            cells: std::array::from_fn(|_| Keyed::new(LIMITS)),
+            card: Mutex::new(Arc::new(card)),
+            invalid: Mutex::new(invalid),
+            hooks: Mutex::default(),
+        }
+    }
+
+    // === calls ===
+
+    /// Whether every call is refused, whatever it is.
+    pub(super) fn refuses_all(&self) -> bool {
+        self.plan().refuses_all()
+    }
+
+    pub(super) fn refusal_of_all(&self, call: &Call) -> Error {
+        let plan = self.plan();
+        let refusal = if plan.is_killed() { Refusal::Killed } else { Refusal::Misconfigured };
+        let rejected = Rejected::new(LAYER, refusal, plan.widest(Circuit::Health), call);
+        self.refuse(match lock(&self.invalid).clone() {
+            Some(error) if !plan.is_killed() => rejected.with_source(error),
+            _ => rejected,
+        })
+    }
+
+    pub(super) fn admit(&self, call: &Call) -> Result<Pass, NotAdmitted> {
+        let plan = self.plan();
+        // The epoch before the marks: a trip marks its key before it begins a phase, so whoever sees the phase's
+        // number also sees the mark.
+        let stamp = self.epoch.load(Ordering::Acquire);
+        if plan.refuses_all() {
+            return Err(NotAdmitted::Refused(self.refusal_of_all(call)));
+        }
+        let pass = Pass { stamp, started: plan.is_timed().then(Instant::now), leases: None };
+        if self.is_calm(call, plan) { Ok(pass) } else { self.admit_slowly(call, plan, pass) }
+    }
+
+    /// Whether no circuit has anything against this call's keys, at the price of a few shared reads.
+    fn is_calm(&self, call: &Call, plan: Plan) -> bool {
+        self.cells.iter().all(Keyed::is_empty)
+            || ORDER.iter().all(|circuit| {
+                let cells = &self.cells[*circuit as usize];
+                let passes = *circuit == Circuit::Writes && call.effect_kind() == Effect::ReadOnly;
+                passes || cells.is_empty() || cells.is_absent(&KeyRef::new(call, plan.scope(*circuit, call)))
+            })
+    }
+
+    #[cold]
+    fn admit_slowly(&self, call: &Call, plan: Plan, mut pass: Pass) -> Result<Pass, NotAdmitted> {
+        let card = self.card();
+        let now = Instant::now();
+        let ask = Ask {
+            effect: call.effect_kind(),
+            deadline: call.deadline_at(),
+            has_probe: lock(&self.hooks).probe.is_some(),
+        };
+        let mut probe = None;
+        for circuit in ORDER {
+            let scope = plan.scope(circuit, call);
+            let admit = |cell: &mut Cell| cell.admit(&ask, &mut self.moment(now, &card, &mut || self.next_epoch()));
+            let looked = self.cells[circuit as usize].look(call, scope, &At { now, rules: &*card }, admit);
+            let Some((admit, changes)) = looked else { continue };
+            self.tell(circuit, call, plan, &changes);
+            match admit {
+                Admit::Pass => {}
+                Admit::Probe(lease) => pass.leases.get_or_insert_default()[circuit as usize] = Some(lease),
+                Admit::RunProbe(lease) => {
+                    pass.leases.get_or_insert_default()[circuit as usize] = Some(lease);
+                    if let Some(other) = probe.replace(ProbeLease { circuit, lease }) {
+                        self.release_lease(call, other);
+                    }
+                }
+                Admit::Refuse { refusal, cause, retry_at } => {
+                    let code = refusal_code(refusal, cause);
+                    let rejected = Rejected::new(LAYER, code, scope, call).with_retry_at(retry_at);
+                    if plan.is_dry_run() {
+                        self.hooks().would_refuse(&rejected);
+                        continue;
+                    }
+                    self.release(call, &pass);
+                    return Err(NotAdmitted::Refused(self.refuse(rejected)));
+                }
+            }
+        }
+        let Some(lease) = probe else { return Ok(pass) };
+        if let Some(leases) = &mut pass.leases {
+            leases[lease.circuit as usize] = None;
+        }
+        if plan.is_dry_run() {
+            self.release_lease(call, lease);
+            return Ok(pass);
+        }
+        self.release(call, &pass);
+        Err(NotAdmitted::Probe(lease))
+    }
+
+    pub(super) fn settle(&self, call: &Call, pass: &Pass, verdict: &Verdict, sample: Sample) {
+        let plan = self.plan();
+        let says_nothing = match verdict.reason.impact(call.effect_kind()) {
+            Impact::Neutral => verdict.class() != Class::Unknown || verdict.reason == Reason::Abandoned,
+            _ => false,
+        };
+        if says_nothing && pass.leases.is_none() && !plan.counts_successes() && self.is_calm(call, plan) {
+            return;
+        }
+        self.settle_slowly(call, plan, pass, verdict, sample);
+    }
+
+    #[cold]
+    fn settle_slowly(&self, call: &Call, plan: Plan, pass: &Pass, verdict: &Verdict, sample: Sample) {
+        let card = self.card();
+        let now = Instant::now();
+        for circuit in ORDER {
+            let settled = Settled {
+                stamp: pass.stamp,
+                lease: pass.lease(circuit),
+                effect: call.effect_kind(),
+                action: call.action_id(),
+                verdict,
+                latency: sample.latency,
+                queued: call.queue_length() > 0,
+                score: verdict.score,
+                cost: verdict.cost,
+            };
+            let settle =
+                |cell: &mut Cell| cell.settle(&settled, &mut self.moment(now, &card, &mut || self.next_epoch()));
+            let (cells, scope) = (&self.cells[circuit as usize], plan.scope(circuit, call));
+            let at = At { now, rules: &*card };
+            let changes = if needs_cell(circuit, &settled, &card) {
+                cells.make(call, scope, &at, || self.new_cell(circuit, now), settle)
+            } else {
+                cells.look(call, scope, &at, settle).unwrap_or_default()
+            };
+            self.tell(circuit, call, plan, &changes);
+        }
+    }
+
+    /// Gives back what a call holds that was not sent, or of which nothing is known.
+    pub(super) fn release(&self, call: &Call, pass: &Pass) {
+        let Some(leases) = &pass.leases else { return };
+        for circuit in ORDER {
+            if let Some(lease) = leases[circuit as usize] {
+                self.release_lease(call, ProbeLease { circuit, lease });
+            }
+        }
+    }
+
+    pub(super) fn release_lease(&self, call: &Call, ProbeLease { circuit, lease }: ProbeLease) {
+        let card = self.card();
+        let at = At { now: Instant::now(), rules: &*card };
+        self.cells[circuit as usize].look(call, self.plan().scope(circuit, call), &at, |cell| cell.release(lease));
+    }
+
+    pub(super) fn reason_of_abandoned(&self, waited: Duration) -> Reason {
+        self.card().abandoned(waited)
+    }
+
+    // === small parts ===
+
+    pub(super) fn plan(&self) -> Plan {
+        Plan::from_bits(self.plan.load(Ordering::Acquire))
+    }
+
+    pub(super) fn change_plan(&self, change: impl Fn(Plan) -> Plan) {
+        let change = |bits| Some(change(Plan::from_bits(bits)).bits());
+        // The closure always answers, so the update always succeeds.
+        let _ = self.plan.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+    }
+
+    pub(super) fn card(&self) -> Arc<TripCard> {
+        lock(&self.card).clone()
+    }
+
+    pub(super) fn hooks(&self) -> Hooks {
+        lock(&self.hooks).clone()
+    }
+
+    pub(super) fn next_epoch(&self) -> u64 {
+        self.epoch.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    pub(super) fn moment<'a>(&self, now: Instant, card: &'a TripCard, next: &'a mut dyn FnMut() -> u64) -> Moment<'a> {
+        Moment { now, card, next }
+    }
+
+    pub(super) fn new_cell(&self, circuit: Circuit, now: Instant) -> Cell {
+        use std::hash::BuildHasher;
+        Cell::new(circuit, std::hash::RandomState::new().hash_one(self.epoch.load(Ordering::Relaxed)), now)
+    }
+
+    pub(super) fn refuse(&self, rejected: Rejected) -> Error {
+        self.hooks().refused(&rejected);
+        rejected.into()
+    }
+
+    pub(super) fn tell(&self, circuit: Circuit, call: &Call, plan: Plan, changes: &Changes) {
+        if *changes == Changes::default() {
+            return;
+        }
+        let scope = plan.scope(circuit, call);
+        self.hooks().tell(&News { circuit, scope, key: KeyRef::new(call, scope).to_owned().to_string(), changes });
+    }
+}
+
+/// The layer's name in refusals and metrics.
+pub(super) const LAYER: &str = "semantic_breaker";
+
+fn refusal_code(refusal: words::Refusal, cause: Signal) -> Refusal {
+    match (refusal, cause) {
+        (words::Refusal::Open, Signal::Malformed | Signal::Quality) => Refusal::Degraded,
+        (words::Refusal::Open, _) => Refusal::Open,
+        (words::Refusal::Probing, _) => Refusal::Probing,
+        (words::Refusal::Recovering, _) => Refusal::Recovering,
+        (words::Refusal::AwaitingProbe, _) => Refusal::AwaitingProbe,
+        (words::Refusal::Gated, _) => Refusal::Gated,
+        (words::Refusal::ActorBlocked, _) => Refusal::ActorBlocked,
+        (words::Refusal::CredentialOpen, _) => Refusal::CredentialOpen,
+        (words::Refusal::WritesOpen, _) => Refusal::WritesOpen,
+        (words::Refusal::ForcedOpen, _) => Refusal::ForcedOpen,
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

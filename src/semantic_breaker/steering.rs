@@ -1,0 +1,91 @@
+//! What operators may read and change of a breaker's shared state.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{
+    TripCard,
+    plan::Plan,
+    shared::{ProbeService, Shared, lock},
+    state::{Cell, Changes, Moment},
+    words::{Circuit, Snapshot},
+};
+use crate::{
+    call::{ActionId, Call},
+    config_error::ConfigError,
+    events::{AlertSink, Listener},
+    keyed::At,
+};
+
+impl Shared {
+    pub(super) fn set_dry_run(&self) {
+        self.change_plan(Plan::dry_run);
+    }
+
+    pub(super) fn set_killed(&self, killed: bool) {
+        self.change_plan(|plan| plan.killed(killed));
+    }
+
+    pub(super) fn is_killed(&self) -> bool {
+        self.plan().is_killed()
+    }
+
+    pub(super) fn set_probe(&self, probe: ProbeService) {
+        lock(&self.hooks).probe = Some(probe);
+    }
+
+    pub(super) fn set_listener(&self, listener: Arc<dyn Listener>) {
+        lock(&self.hooks).listener = Some(listener);
+    }
+
+    pub(super) fn set_alerts(&self, alerts: Arc<dyn AlertSink>) {
+        lock(&self.hooks).alerts = Some(alerts);
+    }
+
+    pub(super) fn update(&self, card: TripCard) -> Result<(), ConfigError> {
+        card.validate()?;
+        *lock(&self.invalid) = None;
+        let fresh = Plan::of(&card, false);
+        *lock(&self.card) = Arc::new(card);
+        self.change_plan(|plan| fresh.with_switches_of(plan));
+        Ok(())
+    }
+
+    /// Changes the circuit of a call's key, making it where there is none.
+    pub(super) fn operate(&self, circuit: Circuit, call: &Call, act: impl Fn(&mut Cell, &mut Moment<'_>) -> Changes) {
+        let (card, plan, now) = (self.card(), self.plan(), Instant::now());
+        let act = |cell: &mut Cell| act(cell, &mut self.moment(now, &card, &mut || self.next_epoch()));
+        let (cells, at) = (&self.cells[circuit as usize], At { now, rules: &*card });
+        let changes = cells.make(call, plan.scope(circuit, call), &at, || self.new_cell(circuit, now), act);
+        self.tell(circuit, call, plan, &changes);
+    }
+
+    /// What a call's keys are like now; circuits without state are left out.
+    pub(super) fn snapshots(&self, call: &Call) -> Vec<Snapshot> {
+        let (card, plan, now) = (self.card(), self.plan(), Instant::now());
+        let look = |circuit: &Circuit| {
+            let (cells, at) = (&self.cells[*circuit as usize], At { now, rules: &*card });
+            cells.look(call, plan.scope(*circuit, call), &at, |cell| cell.snapshot(now, &card))
+        };
+        Circuit::ALL.iter().filter_map(look).collect()
+    }
+
+    /// Every key that keeps state, with its snapshot.
+    pub(super) fn all_snapshots(&self) -> Vec<(String, Snapshot)> {
+        let (card, now) = (self.card(), Instant::now());
+        let mut all = Vec::new();
+        for cells in &self.cells {
+            cells.visit(&At { now, rules: &*card }, |key, cell| all.push((key.to_string(), cell.snapshot(now, &card))));
+        }
+        all
+    }
+
+    pub(super) fn pending_writes(&self, call: &Call) -> Vec<ActionId> {
+        let (card, plan, now) = (self.card(), self.plan(), Instant::now());
+        let (cells, at) = (&self.cells[Circuit::Writes as usize], At { now, rules: &*card });
+        cells
+            .look(call, plan.scope(Circuit::Writes, call), &at, |cell| cell.pending_writes().collect())
+            .unwrap_or_default()
+    }
+}

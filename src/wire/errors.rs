@@ -1,0 +1,336 @@
+//! What an error says: from status, code and type to a [`Reason`].
+//!
+//! Codes are trusted, wherever they stand. Words count only as the few exact phrases below, and no prose turns a
+//! throttle into spent quota.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{
+    Protocol, hints,
+    json::{self, List, Obj, Raw},
+    reading::{FinishReason, StatedError},
+};
+use crate::{call::Effect, reason::Reason};
+
+const MAX_WORD: usize = 128;
+const MAX_MESSAGE: usize = 1024;
+
+/// Every shape in which an error was seen: OpenAI's and its dialects', FastAPI's, Hugging Face's, Google's.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Body<'a> {
+    #[serde(borrow)]
+    error: Raw<'a>,
+    #[serde(borrow)]
+    errors: List<Inner<'a>>,
+}
+
+#[derive(Deserialize, Default, Clone)]
+#[serde(default)]
+struct Inner<'a> {
+    #[serde(borrow)]
+    code: Raw<'a>,
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    status: Raw<'a>,
+    #[serde(borrow)]
+    status_code: Raw<'a>,
+    #[serde(borrow, rename = "statusCode")]
+    status_code_camel: Raw<'a>,
+    #[serde(borrow)]
+    message: Raw<'a>,
+    #[serde(borrow)]
+    detail: Raw<'a>,
+    #[serde(borrow)]
+    details: List<Detail<'a>>,
+    #[serde(borrow)]
+    innererror: Obj<Coded<'a>>,
+    #[serde(borrow)]
+    estimated_time: Raw<'a>,
+    #[serde(borrow)]
+    resets_in_seconds: Raw<'a>,
+}
+
+#[derive(Deserialize, Default, Clone)]
+#[serde(default)]
+struct Coded<'a> {
+    #[serde(borrow)]
+    code: Raw<'a>,
+}
+
+#[derive(Deserialize, Default, Clone)]
+#[serde(default)]
+struct Detail<'a> {
+    #[serde(borrow, rename = "retryDelay")]
+    retry_delay: Raw<'a>,
+    #[serde(borrow)]
+    reason: Raw<'a>,
+}
+
+/// Reads an error body whatever its shape; `None` where there is no JSON object.
+pub(super) fn read_body(body: &[u8]) -> Option<(StatedError, Option<Duration>)> {
+    let body = body.trim_ascii();
+    // Google's OpenAI-compatible endpoint wraps its errors in an array.
+    let outer: List<Inner<'_>> = serde_json::from_slice(body).ok()?;
+    let whole: List<Body<'_>> = serde_json::from_slice(body).ok()?;
+    let (outer, whole) = (outer.0.into_iter().next()?, whole.0.into_iter().next()?);
+    let mut read = match whole.error {
+        Some(error) => read_value(Some(error)),
+        None => whole.errors.0.first().map(read_inner),
+    };
+    let (around, wait) = read_inner(&outer);
+    match &mut read {
+        None => read = Some((around, wait)),
+        Some((error, inner_wait)) => {
+            error.status = error.status.or(around.status);
+            error.code = error.code.take().or(around.code);
+            // Around an error object `type` only says that it is one.
+            error.kind = error.kind.take().or(around.kind.filter(|kind| kind != "error"));
+            error.message = error.message.take().or(around.message);
+            error.loading |= around.loading;
+            *inner_wait = (*inner_wait).max(wait);
+        }
+    }
+    read
+}
+
+/// Reads the value of an `error` field; `None` where it says that there is none.
+pub(super) fn read_value(raw: Raw<'_>) -> Option<(StatedError, Option<Duration>)> {
+    if !json::is_filled(raw) {
+        return None;
+    }
+    if let Some(message) = json::string(raw) {
+        return Some(spoken(StatedError::default(), &message));
+    }
+    match json::read::<Inner<'_>>(json::text(raw).as_bytes()) {
+        Ok(Obj(Some(inner))) => Some(read_inner(&inner)),
+        // A list of messages, a number: an error that says nothing we can trust.
+        _ => Some(spoken(StatedError::default(), json::text(raw))),
+    }
+}
+
+fn read_inner(inner: &Inner<'_>) -> (StatedError, Option<Duration>) {
+    let mut error = StatedError::default();
+    let status = |raw| json::count(raw).filter(|status| (400..600).contains(status)).map(|status| status as u16);
+    for raw in [inner.code, inner.status_code, inner.status_code_camel, inner.status] {
+        error.status = error
+            .status
+            .or_else(|| status(raw))
+            .or_else(|| json::string(raw)?.parse().ok().filter(|s| (400..600).contains(s)));
+    }
+    let is_word = |word: &str| word.parse::<u64>().is_err();
+    let word = |raw| json::word(raw).filter(|word| is_word(word)).map(|word| json::clip(&word, MAX_WORD).to_owned());
+    error.code = word(inner.code).or_else(|| word(inner.innererror.0.as_ref()?.code)).or_else(|| word(inner.status));
+    error.kind = word(inner.kind);
+    if error.code.is_none() {
+        error.code = inner.details.0.iter().find_map(|detail| word(detail.reason));
+    }
+    error.loading = json::is_filled(inner.estimated_time);
+    let message = json::string(inner.message).or_else(|| json::string_or_json(inner.detail)).unwrap_or_default();
+    let (error, mut wait) = spoken(error, &message);
+    for detail in &inner.details.0 {
+        wait = wait.max(json::string(detail.retry_delay).and_then(|delay| hints::delay(&delay)));
+    }
+    for raw in [inner.estimated_time, inner.resets_in_seconds] {
+        wait = wait.max(hints::seconds(json::text(raw)));
+    }
+    (error, wait)
+}
+
+fn spoken(mut error: StatedError, message: &str) -> (StatedError, Option<Duration>) {
+    let message = json::clip(message, MAX_MESSAGE);
+    error.message = (!message.is_empty()).then(|| message.to_owned());
+    (error, hints::in_message(message))
+}
+
+/// Codes and types that say what happened by themselves. Compared without regard to case.
+const CODES: &[(Reason, &[&str])] = &[
+    (
+        Reason::ContextOverflow,
+        &[
+            "context_length_exceeded",
+            "exceed_context_size_error",
+            "context_window_exceeded",
+            "model_context_window_exceeded",
+            "request_too_large",
+            "tokens_limit_reached",
+        ],
+    ),
+    (
+        Reason::ContentFiltered,
+        &[
+            "content_filter",
+            "content_policy_violation",
+            "ResponsibleAIPolicyViolation",
+            "invalid_prompt",
+            "bio_policy",
+            "cyber_policy",
+            "image_content_policy_violation",
+            "moderation_blocked",
+            "data_inspection_failed",
+        ],
+    ),
+    (
+        Reason::QuotaExhausted,
+        &[
+            "insufficient_quota",
+            "usage_not_included",
+            "usage_limit_reached",
+            "billing_error",
+            "billing_hard_limit_reached",
+            "billing_not_active",
+            "insufficient_balance",
+            "insufficient_credits",
+            "exceeded_current_quota_error",
+        ],
+    ),
+    (
+        Reason::RateLimited,
+        &[
+            "rate_limit_exceeded",
+            "rate_limit_error",
+            "rate_limit_reached_error",
+            "RateLimitReached",
+            "rate_limited",
+            "rate_limit",
+            "too_many_requests",
+            "throttling_error",
+            "RESOURCE_EXHAUSTED",
+        ],
+    ),
+    (
+        Reason::Overloaded,
+        &[
+            "overloaded_error",
+            "overloaded",
+            "server_is_overloaded",
+            "slow_down",
+            "engine_overloaded",
+            "engine_overloaded_error",
+            "model_overloaded",
+            "capacity_exceeded",
+            "MODEL_CAPACITY_EXHAUSTED",
+        ],
+    ),
+    (
+        Reason::Unauthenticated,
+        &[
+            "invalid_api_key",
+            "authentication_error",
+            "invalid_authentication_error",
+            "token_expired",
+            "account_deactivated",
+            "API_KEY_INVALID",
+            "UNAUTHENTICATED",
+        ],
+    ),
+    (Reason::PermissionDenied, &["permission_error", "permission_denied", "PermissionDenied", "access_denied"]),
+    (Reason::NotEntitled, &["unsupported_country_region_territory", "model_not_allowed", "model_terms_required"]),
+    (Reason::NotFound, &["model_not_found", "not_found_error", "DeploymentNotFound", "not_found", "NotFoundError"]),
+    (Reason::ToolCallInvalid, &["tool_use_failed"]),
+    (Reason::SchemaViolation, &["json_validate_failed"]),
+    (Reason::Timeout, &["timeout_error", "request_timeout", "vector_store_timeout", "DEADLINE_EXCEEDED"]),
+    (Reason::ServerError, &["server_error", "api_error", "internal_error", "internal_server_error"]),
+];
+
+/// What a code or type says by itself.
+fn by_word(word: &str) -> Option<Reason> {
+    CODES
+        .iter()
+        .find(|(_, words)| words.iter().any(|known| known.eq_ignore_ascii_case(word)))
+        .map(|(reason, _)| *reason)
+}
+
+/// Phrases of an input that is too long, for servers that give no code.
+const OVERFLOW: &[&str] = &[
+    "maximum context length",
+    "prompt is too long",
+    "exceed context limit",
+    "exceeds the context window",
+    "exceeds the available context size",
+    "input is too long for requested model",
+];
+const BAD_KEY: &[&str] = &["incorrect api key", "invalid api key", "api key not valid", "api key expired"];
+
+/// What an error means for a call with this `effect`.
+///
+/// `status` is the HTTP status; a status inside the error comes before a success status. Above
+/// [`Effect::ReadOnly`] a server's failure proves nothing, unless the provider's own code says that it refused.
+pub fn error_reason(status: u16, error: &StatedError, effect: Effect) -> Reason {
+    let status = if status >= 400 { status } else { error.status.unwrap_or(0) };
+    let message = error.message.as_deref().unwrap_or("").to_ascii_lowercase();
+    let says = |phrases: &[&str]| phrases.iter().any(|phrase| message.contains(phrase));
+    let on_read = |reason| if effect == Effect::ReadOnly { reason } else { Reason::Unproven };
+
+    if matches!(status, 0 | 400 | 403) && says(&["credit balance is too low"]) {
+        return Reason::QuotaExhausted;
+    }
+    if matches!(status, 0 | 429) && says(&["extra usage is required"]) {
+        return Reason::NotEntitled;
+    }
+    let coded = [&error.code, &error.kind].into_iter().flatten().find_map(|word| by_word(word));
+    match coded {
+        // `server_error` stands beside anything: the status is finer, and phrases are finer still.
+        Some(Reason::ServerError) | None => {}
+        Some(Reason::Timeout) => return on_read(Reason::Timeout),
+        // xAI and others send a bad key as 400; Groq sends wrong tool calls as 400: the code decides.
+        Some(reason) => return reason,
+    }
+    if matches!(status, 0 | 400 | 413 | 422 | 500) && says(OVERFLOW) {
+        return Reason::ContextOverflow;
+    }
+    if status == 400 && says(BAD_KEY) {
+        return Reason::Unauthenticated;
+    }
+    if matches!(status, 0 | 503) && (error.loading || message == "loading model") {
+        return on_read(Reason::WarmingUp);
+    }
+    let invalid = error.kind.as_deref().is_some_and(|kind| kind == "invalid_request_error");
+    match status {
+        0 if coded.is_none() && invalid => Reason::InvalidRequest,
+        0 => on_read(Reason::ServerError),
+        401 => Reason::Unauthenticated,
+        402 => Reason::QuotaExhausted,
+        403 => Reason::PermissionDenied,
+        404 | 410 => Reason::NotFound,
+        408 => Reason::Timeout,
+        409 => Reason::Conflict,
+        // Anthropic's 413 and OpenAI's are both about the size of the input.
+        413 => Reason::ContextOverflow,
+        424 | 499 => on_read(Reason::ServerError),
+        425 => Reason::Conflict,
+        429 => on_read(Reason::RateLimited),
+        503 | 529 => on_read(Reason::Overloaded),
+        504 | 522 | 524 => on_read(Reason::Timeout),
+        500.. => on_read(Reason::ServerError),
+        400.. => Reason::InvalidRequest,
+        _ => Reason::Unclassified,
+    }
+}
+
+/// What a finish reason means; `None` for an ordinary end and for every word that we do not know.
+pub(super) fn finish_reason(protocol: Option<Protocol>, word: &FinishReason, effect: Effect) -> Option<Reason> {
+    let on_read = |reason| if effect == Effect::ReadOnly { reason } else { Reason::Unproven };
+    let word = word.as_str()?;
+    Some(match (protocol, word) {
+        (Some(Protocol::Anthropic), "pause_turn") => Reason::Paused,
+        (Some(Protocol::OpenAiResponses), "queued" | "in_progress") => Reason::Accepted,
+        (Some(Protocol::OpenAiResponses), "cancelled") => Reason::Abandoned,
+        (Some(Protocol::OpenAiResponses), "incomplete") => Reason::OutputLimit,
+        (Some(Protocol::OpenAiResponses), "failed") | (_, "error" | "network_error") => on_read(Reason::ServerError),
+        (_, "length" | "max_tokens" | "max_output_tokens" | "model_length" | "MAX_TOKENS") => Reason::OutputLimit,
+        (_, "model_context_window_exceeded") => Reason::ContextOverflow,
+        (_, "content_filter" | "content_filtered" | "sensitive" | "SAFETY" | "RECITATION" | "BLOCKLIST") => {
+            Reason::ContentFiltered
+        }
+        (_, "PROHIBITED_CONTENT" | "SPII" | "guardrail_intervened") => Reason::ContentFiltered,
+        (_, "refusal") => Reason::Refused,
+        (_, "MALFORMED_FUNCTION_CALL" | "malformed_function_call") => Reason::ToolCallInvalid,
+        // DeepSeek's word for having been interrupted for lack of capacity.
+        (_, "insufficient_system_resource") => on_read(Reason::Overloaded),
+        _ => return None,
+    })
+}

@@ -1,0 +1,226 @@
+//! OpenAI chat completions and their many dialects.
+
+use serde::Deserialize;
+
+use super::{
+    calls::Fragment,
+    decoder::{Decoder, NotJson},
+    errors,
+    json::{self, List, Obj, Raw},
+    reading::FinishReason,
+    usage::{Counts, Habit},
+};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    object: Raw<'a>,
+    #[serde(borrow)]
+    model: Raw<'a>,
+    #[serde(borrow)]
+    choices: Option<List<Choice<'a>>>,
+    #[serde(borrow)]
+    usage: Obj<Counts<'a>>,
+    #[serde(borrow)]
+    x_groq: Obj<Groq<'a>>,
+    #[serde(borrow)]
+    error: Raw<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Groq<'a> {
+    #[serde(borrow)]
+    usage: Obj<Counts<'a>>,
+    #[serde(borrow)]
+    error: Raw<'a>,
+}
+
+#[derive(Deserialize, Default, Clone)]
+#[serde(default)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    index: Raw<'a>,
+    #[serde(borrow)]
+    delta: Obj<Message<'a>>,
+    #[serde(borrow)]
+    message: Obj<Message<'a>>,
+    #[serde(borrow)]
+    text: Raw<'a>,
+    #[serde(borrow)]
+    finish_reason: Raw<'a>,
+    #[serde(borrow)]
+    usage: Obj<Counts<'a>>,
+    #[serde(borrow)]
+    error: Raw<'a>,
+}
+
+#[derive(Deserialize, Default, Clone)]
+#[serde(default)]
+struct Message<'a> {
+    #[serde(borrow)]
+    content: Raw<'a>,
+    #[serde(borrow)]
+    refusal: Raw<'a>,
+    #[serde(borrow)]
+    reasoning: Raw<'a>,
+    #[serde(borrow)]
+    reasoning_content: Raw<'a>,
+    #[serde(borrow)]
+    reasoning_details: Raw<'a>,
+    #[serde(borrow)]
+    audio: Raw<'a>,
+    #[serde(borrow)]
+    images: Raw<'a>,
+    #[serde(borrow)]
+    tool_calls: List<Call<'a>>,
+    #[serde(borrow)]
+    function_call: Obj<Function<'a>>,
+}
+
+#[derive(Deserialize, Default, Clone)]
+#[serde(default)]
+struct Call<'a> {
+    #[serde(borrow)]
+    index: Raw<'a>,
+    #[serde(borrow)]
+    id: Raw<'a>,
+    #[serde(borrow)]
+    function: Obj<Function<'a>>,
+    #[serde(borrow)]
+    custom: Obj<Function<'a>>,
+}
+
+#[derive(Deserialize, Default, Clone)]
+#[serde(default)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Raw<'a>,
+    #[serde(borrow)]
+    arguments: Raw<'a>,
+    /// The free text of a custom tool.
+    #[serde(borrow)]
+    input: Raw<'a>,
+}
+
+/// One part of a content that is a list.
+#[derive(Deserialize, Default, Clone)]
+#[serde(default)]
+struct Part<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    text: Raw<'a>,
+    #[serde(borrow)]
+    refusal: Raw<'a>,
+}
+
+pub(super) fn event(decoder: &mut Decoder, data: &[u8]) -> Result<(), NotJson> {
+    let Obj(chunk) = json::read::<Chunk<'_>>(data).map_err(|_| NotJson)?;
+    let chunk = chunk.ok_or(NotJson)?;
+    if chunk.choices.is_none()
+        && json::string(chunk.object).is_some_and(|object| object == "error")
+        && let Some(error) = errors::read_body(data)
+    {
+        decoder.reading.see_error(error);
+    }
+    see(decoder, &chunk, |choice, _| json::count(choice.index).unwrap_or(0) == 0);
+    Ok(())
+}
+
+/// Whether the body is an answer of this protocol.
+pub(super) fn body(decoder: &mut Decoder, body: &[u8]) -> Result<bool, NotJson> {
+    let Obj(chunk) = json::read::<Chunk<'_>>(body).map_err(|_| NotJson)?;
+    let Some(chunk) = chunk else { return Ok(false) };
+    let choices = chunk.choices.as_ref().map_or(&[][..], |choices| &choices.0);
+    let first = choices.iter().position(|choice| json::count(choice.index) == Some(0)).unwrap_or(0);
+    see(decoder, &chunk, |_, position| position == first);
+    Ok(chunk.choices.is_some())
+}
+
+fn see(decoder: &mut Decoder, chunk: &Chunk<'_>, is_first: impl Fn(&Choice<'_>, usize) -> bool) {
+    decoder.reading.see_model(chunk.model);
+    let groq = chunk.x_groq.0.as_ref();
+    for error in [Some(chunk.error), groq.map(|groq| groq.error)].into_iter().flatten() {
+        if let Some(error) = errors::read_value(error) {
+            decoder.reading.see_error(error);
+        }
+    }
+    let usage = chunk.usage.0.as_ref();
+    for counts in [groq.and_then(|groq| groq.usage.0.as_ref()), usage].into_iter().flatten() {
+        counts.state(&mut decoder.reading.usage, Habit::OpenAi);
+    }
+    for (position, choice) in chunk.choices.iter().flat_map(|choices| &choices.0).enumerate() {
+        // Every choice reaches the client; only the first is read further.
+        let message = choice.delta.0.as_ref().or(choice.message.0.as_ref());
+        if let Some(message) = message {
+            see_message(decoder, message);
+        }
+        decoder.reading.visible |= json::is_filled(choice.text);
+        if let Some(error) = errors::read_value(choice.error) {
+            decoder.reading.see_error(error);
+        }
+        if is_first(choice, position) {
+            if let Some(word) = FinishReason::read(choice.finish_reason) {
+                decoder.reading.finish_reason = Some(word);
+            }
+            if let Some(counts) = choice.usage.0.as_ref().filter(|_| usage.is_none()) {
+                counts.state(&mut decoder.reading.usage, Habit::OpenAi);
+            }
+            for call in message.iter().flat_map(|message| &message.tool_calls.0) {
+                see_call(decoder, call);
+            }
+            if let Some(function) = message.and_then(|message| message.function_call.0.as_ref()) {
+                see_call(decoder, &Call { function: Obj(Some(function.clone())), ..Call::default() });
+            }
+        }
+    }
+}
+
+fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
+    let reading = &mut decoder.reading;
+    let refused = json::is_filled(message.refusal);
+    reading.refusal |= refused;
+    reading.visible |= refused
+        || !message.tool_calls.0.is_empty()
+        || message.function_call.0.is_some()
+        || json::is_filled(message.audio)
+        || json::is_filled(message.images);
+    reading.reasoning |= json::is_filled(message.reasoning)
+        || json::is_filled(message.reasoning_content)
+        || json::is_filled(message.reasoning_details);
+    if !json::is_filled(message.content) {
+        return;
+    }
+    if !json::text(message.content).starts_with('[') {
+        reading.visible = true;
+        return;
+    }
+    let parts = serde_json::from_str::<List<Part<'_>>>(json::text(message.content)).unwrap_or_default();
+    for part in &parts.0 {
+        match json::string(part.kind).as_deref() {
+            Some("thinking" | "reasoning" | "redacted_thinking" | "summary") => reading.reasoning = true,
+            Some("text" | "output_text") => reading.visible |= json::is_filled(part.text),
+            Some("refusal") => {
+                reading.refusal |= json::is_filled(part.refusal);
+                reading.visible = true;
+            }
+            _ => reading.visible = true,
+        }
+    }
+}
+
+fn see_call(decoder: &mut Decoder, call: &Call<'_>) {
+    let function = call.function.0.as_ref().or(call.custom.0.as_ref());
+    let id = json::word(call.id).or_else(|| json::count(call.id).map(|id| id.to_string().into()));
+    let name = function.and_then(|function| json::word(function.name));
+    let arguments = function.and_then(|function| json::string_or_json(function.arguments.or(function.input)));
+    let fragment = Fragment {
+        index: json::count(call.index),
+        id: id.as_deref(),
+        name: name.as_deref(),
+        arguments: arguments.as_deref(),
+    };
+    decoder.calls.chat_fragment(&mut decoder.reading.tool_calls, &fragment);
+}

@@ -1,0 +1,210 @@
+//! What a request says about itself: its protocol, its model, and whether the provider is to run tools for it.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::{
+    Protocol,
+    json::{self, List, Obj, Raw},
+};
+
+/// The protocol by the path, without its query.
+///
+/// A path proves nothing about who listens there: whether the host is an inference endpoint is for the caller to know.
+pub fn protocol_of(path: &str) -> Option<Protocol> {
+    let path = path.trim_end_matches('/');
+    let ends = |suffixes: &[&str]| suffixes.iter().any(|suffix| path.ends_with(suffix));
+    let is_raw = path.ends_with(":rawPredict") || path.ends_with(":streamRawPredict");
+    if ends(&["/chat/completions", "/v1/chat"]) {
+        Some(Protocol::OpenAiChat)
+    } else if ends(&["/v1/responses", "/openai/responses", "/codex/responses"]) || path == "/responses" {
+        Some(Protocol::OpenAiResponses)
+    } else if ends(&["/v1/messages"]) || (is_raw && path.contains("/publishers/anthropic/models/")) {
+        Some(Protocol::Anthropic)
+    } else {
+        None
+    }
+}
+
+/// The model in the path: an Azure deployment, a Vertex model.
+fn model_in(path: &str) -> Option<&str> {
+    let after = |mark: &str| path.split_once(mark)?.1.split(['/', ':', '?']).next();
+    after("/deployments/").or_else(|| after("/publishers/anthropic/models/")).filter(|model| !model.is_empty())
+}
+
+/// What a request body asks for, as far as limits depend on it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct RequestFacts {
+    /// The model, from the body, else from the path.
+    pub model: Option<String>,
+    /// Whether a stream is asked for.
+    pub stream: bool,
+    /// What `stream_options.include_usage` says, where it is there.
+    pub include_usage: Option<bool>,
+    /// The limit on the output, in tokens.
+    pub max_output_tokens: Option<u64>,
+    /// Whether the model may call tools of any kind.
+    pub has_tools: bool,
+    /// Whether the provider may run tools by itself. True wherever it cannot be ruled out.
+    pub provider_executed: bool,
+    /// Whether the answer is to be made in the background.
+    pub background: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Body<'a> {
+    #[serde(borrow)]
+    model: Raw<'a>,
+    #[serde(borrow)]
+    stream: Raw<'a>,
+    #[serde(borrow)]
+    stream_options: Obj<StreamOptions<'a>>,
+    #[serde(borrow)]
+    max_tokens: Raw<'a>,
+    #[serde(borrow)]
+    max_completion_tokens: Raw<'a>,
+    #[serde(borrow)]
+    max_output_tokens: Raw<'a>,
+    #[serde(borrow)]
+    background: Raw<'a>,
+    #[serde(borrow)]
+    tools: Raw<'a>,
+    #[serde(borrow)]
+    functions: Raw<'a>,
+    /// Responses: a stored prompt brings tools that are not in the body.
+    #[serde(borrow)]
+    prompt: Raw<'a>,
+    #[serde(borrow)]
+    mcp_servers: Raw<'a>,
+    /// Anthropic: a container with skills runs code.
+    #[serde(borrow)]
+    container: Raw<'a>,
+    #[serde(borrow)]
+    web_search_options: Raw<'a>,
+    #[serde(borrow)]
+    search_parameters: Raw<'a>,
+    #[serde(borrow)]
+    plugins: Raw<'a>,
+    #[serde(borrow)]
+    data_sources: Raw<'a>,
+    #[serde(borrow)]
+    compound_custom: Raw<'a>,
+    #[serde(borrow)]
+    enable_search: Raw<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct StreamOptions<'a> {
+    #[serde(borrow)]
+    include_usage: Raw<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Tool<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    function: Raw<'a>,
+}
+
+impl RequestFacts {
+    /// Reads a request; `None` where its body is not one JSON object, or says a thing twice.
+    pub fn read(protocol: Protocol, path: &str, body: &[u8]) -> Option<Self> {
+        let Obj(body) = json::read::<Body<'_>>(body).ok()?;
+        let body = body?;
+        let model = json::word(body.model).or_else(|| model_in(path).map(Cow::Borrowed));
+        let asked = body.stream_options.0.as_ref().and_then(|options| options.include_usage);
+        let limits = [body.max_output_tokens, body.max_completion_tokens, body.max_tokens];
+        let implied = path.ends_with(":streamRawPredict");
+        Some(Self {
+            stream: json::is_true(body.stream) || implied,
+            include_usage: asked.map(|asked| asked.get() == "true"),
+            max_output_tokens: limits.into_iter().find_map(json::count),
+            has_tools: json::is_filled(body.tools) || json::is_filled(body.functions),
+            provider_executed: provider_executed(protocol, &body, model.as_deref().unwrap_or("")),
+            background: json::is_filled(body.background),
+            model: model.map(Cow::into_owned),
+        })
+    }
+}
+
+fn provider_executed(protocol: Protocol, body: &Body<'_>, model: &str) -> bool {
+    let fields: &[Raw<'_>] = match protocol {
+        Protocol::OpenAiResponses => &[body.prompt, body.plugins, body.search_parameters, body.mcp_servers],
+        Protocol::Anthropic => &[body.mcp_servers, body.container],
+        Protocol::OpenAiChat => &[
+            body.web_search_options,
+            body.search_parameters,
+            body.plugins,
+            body.data_sources,
+            body.compound_custom,
+            body.enable_search,
+            body.mcp_servers,
+        ],
+    };
+    // OpenRouter's suffix for searching, and Groq's systems that run tools whatever the request says.
+    let model_runs_tools = model.ends_with(":online") || model.contains("compound");
+    fields.iter().any(|field| json::is_filled(*field)) || model_runs_tools || has_provider_tool(protocol, body.tools)
+}
+
+fn has_provider_tool(protocol: Protocol, tools: Raw<'_>) -> bool {
+    if !json::is_filled(tools) {
+        return false;
+    }
+    let Ok(elements) = serde_json::from_str::<Vec<Raw<'_>>>(json::text(tools)) else { return true };
+    let List(tools) = serde_json::from_str::<List<Tool<'_>>>(json::text(tools)).unwrap_or_default();
+    // Elements that are not objects, or too many to be looked at.
+    elements.len() != tools.len() || !tools.iter().all(|tool| is_client_tool(protocol, tool))
+}
+
+fn is_client_tool(protocol: Protocol, tool: &Tool<'_>) -> bool {
+    /// Anthropic defines these tools, and the client runs them.
+    const CLIENT: [&str; 4] = ["bash_", "text_editor_", "computer_", "memory_"];
+    match (protocol, json::string(tool.kind).as_deref()) {
+        (Protocol::Anthropic, None) => tool.kind.is_none(),
+        (Protocol::Anthropic, Some(kind)) => kind == "custom" || CLIENT.iter().any(|known| kind.starts_with(known)),
+        (Protocol::OpenAiChat, None) => tool.kind.is_none() && tool.function.is_some(),
+        (_, kind) => matches!(kind, Some("function" | "custom")),
+    }
+}
+
+/// The body with `"stream_options":{"include_usage":true}` put in, every other byte as it was.
+///
+/// `None` where the body is not a JSON object or has `stream_options` already. Only streams may carry it: ask
+/// [`RequestFacts::stream`] first.
+pub fn with_include_usage(body: &[u8]) -> Option<Vec<u8>> {
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Known {
+        stream_options: Present,
+    }
+    /// Whether there is anything, null included.
+    #[derive(Default)]
+    struct Present(bool);
+    impl<'de> Deserialize<'de> for Present {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self(true))
+        }
+    }
+    const OPTION: &[u8] = br#""stream_options":{"include_usage":true}"#;
+
+    let Obj(known) = json::read::<Known>(body).ok()?;
+    if known?.stream_options.0 {
+        return None;
+    }
+    let (before, inside) = body.split_at(body.iter().position(|byte| *byte == b'{')? + 1);
+    let is_empty = inside.trim_ascii_start().first() == Some(&b'}');
+    let mut spliced = Vec::with_capacity(body.len() + OPTION.len() + 1);
+    spliced.extend_from_slice(before);
+    spliced.extend_from_slice(OPTION);
+    if !is_empty {
+        spliced.push(b',');
+    }
+    spliced.extend_from_slice(inside);
+    Some(spliced)
+}

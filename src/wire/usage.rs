@@ -1,0 +1,111 @@
+//! Reads token counts in the words of every protocol.
+
+use serde::Deserialize;
+
+use super::json::{self, Obj, Raw};
+use crate::verdict::Usage;
+
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(default)]
+pub(super) struct Counts<'a> {
+    #[serde(borrow)]
+    prompt_tokens: Raw<'a>,
+    #[serde(borrow)]
+    input_tokens: Raw<'a>,
+    #[serde(borrow)]
+    completion_tokens: Raw<'a>,
+    #[serde(borrow)]
+    output_tokens: Raw<'a>,
+    #[serde(borrow)]
+    total_tokens: Raw<'a>,
+    #[serde(borrow)]
+    prompt_tokens_details: Obj<Details<'a>>,
+    #[serde(borrow)]
+    input_tokens_details: Obj<Details<'a>>,
+    #[serde(borrow)]
+    completion_tokens_details: Obj<Details<'a>>,
+    #[serde(borrow)]
+    output_tokens_details: Obj<Details<'a>>,
+    #[serde(borrow)]
+    cache_read_input_tokens: Raw<'a>,
+    #[serde(borrow)]
+    cache_creation_input_tokens: Raw<'a>,
+    #[serde(borrow)]
+    prompt_cache_hit_tokens: Raw<'a>,
+    #[serde(borrow)]
+    cached_tokens: Raw<'a>,
+}
+
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(default)]
+struct Details<'a> {
+    #[serde(borrow)]
+    cached_tokens: Raw<'a>,
+    #[serde(borrow)]
+    cache_write_tokens: Raw<'a>,
+    #[serde(borrow)]
+    reasoning_tokens: Raw<'a>,
+    #[serde(borrow)]
+    thinking_tokens: Raw<'a>,
+}
+
+/// What a protocol's `input_tokens` contain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Habit {
+    OpenAi,
+    Anthropic,
+}
+
+impl Counts<'_> {
+    /// Sets what is stated, and leaves the rest as it was: a later statement counts, none is ever added.
+    pub(super) fn state(&self, usage: &mut Option<Usage>, habit: Habit) {
+        let input = self.prompt_tokens_details.0.as_ref().or(self.input_tokens_details.0.as_ref());
+        let output = self.completion_tokens_details.0.as_ref().or(self.output_tokens_details.0.as_ref());
+        let count = |raws: &[Raw<'_>]| raws.iter().find_map(|raw| json::count(*raw));
+        let inner = |details: Option<&Details<'_>>, pick: fn(&Details<'_>) -> Option<u64>| details.and_then(pick);
+        let stated = Usage {
+            input_tokens: count(&[self.prompt_tokens, self.input_tokens]),
+            output_tokens: count(&[self.completion_tokens, self.output_tokens]),
+            total_tokens: json::count(self.total_tokens),
+            cached_input_tokens: inner(input, |details| json::count(details.cached_tokens))
+                .or_else(|| count(&[self.cache_read_input_tokens, self.prompt_cache_hit_tokens, self.cached_tokens])),
+            cache_write_input_tokens: inner(input, |details| json::count(details.cache_write_tokens))
+                .or_else(|| json::count(self.cache_creation_input_tokens)),
+            reasoning_tokens: inner(output, |details| {
+                json::count(details.reasoning_tokens).or_else(|| json::count(details.thinking_tokens))
+            }),
+            ..Usage::default()
+        };
+        if stated == Usage::default() {
+            return;
+        }
+        let known = usage.get_or_insert_default();
+        known.input_tokens = stated.input_tokens.or(known.input_tokens);
+        known.output_tokens = stated.output_tokens.or(known.output_tokens);
+        known.total_tokens = stated.total_tokens.or(known.total_tokens);
+        known.cached_input_tokens = stated.cached_input_tokens.or(known.cached_input_tokens);
+        known.cache_write_input_tokens = stated.cache_write_input_tokens.or(known.cache_write_input_tokens);
+        known.reasoning_tokens = stated.reasoning_tokens.or(known.reasoning_tokens);
+        // Anthropic's names inside the chat protocol, and nothing else about the cache: Anthropic's habit too.
+        let foreign = input.is_none() && json::count(self.cache_read_input_tokens).is_some();
+        known.input_includes_cached = habit == Habit::OpenAi && !foreign && includes_cached(known);
+        known.output_includes_reasoning = includes_reasoning(known);
+    }
+}
+
+/// OpenAI's habit, unless the numbers themselves deny it.
+fn includes_cached(usage: &Usage) -> bool {
+    let cached = usage.cached_input_tokens.unwrap_or(0).saturating_add(usage.cache_write_input_tokens.unwrap_or(0));
+    usage.input_tokens.is_none_or(|input| cached <= input)
+}
+
+/// By the total where it tells, else by the habit of every protocol read here, unless the numbers deny it.
+fn includes_reasoning(usage: &Usage) -> bool {
+    let (Some(output), Some(reasoning @ 1..)) = (usage.output_tokens, usage.reasoning_tokens) else { return true };
+    let sum = usage.input_tokens.and_then(|input| input.checked_add(output));
+    match (usage.total_tokens, sum) {
+        (Some(total), Some(sum)) if total == sum => true,
+        (Some(total), Some(sum)) if Some(total) == sum.checked_add(reasoning) => false,
+        _ => reasoning <= output,
+    }
+}
