@@ -6,10 +6,16 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
 };
-use tower::ServiceExt;
+use tower::{Layer, ServiceExt};
 
 use super::*;
-use crate::{classify::error_verdict, reason::Class, testing::BodyScript};
+use crate::{
+    classify::error_verdict,
+    error::{Refusal, Rejected},
+    reason::Class,
+    semantic_breaker::{SemanticBreakerLayer, TripCard},
+    testing::BodyScript,
+};
 
 /// A server that reads each request and then does as `answer` says: `None` never answers, "" closes.
 async fn server(answer: Option<&'static str>) -> SocketAddr {
@@ -207,4 +213,32 @@ async fn every_body_that_reqwest_takes_is_taken() {
     send(address, vec![b'x']).await;
     send(address, WatchedBody::new(BodyScript::new().data("x"))).await;
     send(address, reqwest::Body::wrap(Empty::<Bytes>::new())).await;
+}
+
+#[tokio::test]
+async fn the_breaker_goes_around_a_bare_client_and_around_the_service() {
+    let dead = refused_port().await;
+    let breaker = SemanticBreakerLayer::new(TripCard::default());
+    let bare = breaker.layer(reqwest::Client::builder().no_proxy().build().expect("a client"));
+    let service = breaker.layer(service());
+    for _ in 0..5 {
+        let url = format!("http://{dead}/tickets?key=sk-secret").parse().expect("a URL");
+        let error = bare.clone().oneshot(reqwest::Request::new(http::Method::GET, url)).await.expect_err("nobody");
+        assert_eq!(error.failure().map(Failure::reason), Some(Reason::ConnectFailed));
+        assert!(!format!("{error} {error:?}").contains("secret"));
+    }
+    let request = Request::get(format!("http://{dead}/tickets")).body("").expect("a request");
+    let error = service.oneshot(request).await.expect_err("open");
+    assert_eq!(error.rejected().map(Rejected::code), Some(Refusal::Open));
+}
+
+#[tokio::test]
+async fn a_watched_answer_of_a_bare_client_can_be_read() {
+    let address = server(Some("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")).await;
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let guarded = SemanticBreakerLayer::new(TripCard::default()).layer(client);
+    let url: reqwest::Url = format!("http://{address}/tickets").parse().expect("a URL");
+    let response = guarded.oneshot(reqwest::Request::new(http::Method::GET, url.clone())).await.expect("an answer");
+    assert_eq!(response.url(), &url);
+    assert_eq!(response.text().await.expect("a text"), "hi");
 }

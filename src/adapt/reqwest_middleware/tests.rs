@@ -15,6 +15,7 @@ use crate::{
     call::{Call, Scope},
     error::{Refusal, Rejected, find},
     reason::Reason,
+    semantic_breaker::{SemanticBreakerLayer, TripCard},
 };
 
 /// Lets some requests through and refuses the rest; the count is the layer's.
@@ -113,6 +114,13 @@ impl Middleware for Canned {
 }
 
 fn client(layer: Allow, inner: Canned) -> ClientWithMiddleware {
+    client_of(layer, inner)
+}
+
+fn client_of<L>(layer: L, inner: Canned) -> ClientWithMiddleware
+where
+    BelayMiddleware<L>: Middleware,
+{
     ClientBuilder::new(reqwest::Client::new()).with(BelayMiddleware::new(layer)).with(inner).build()
 }
 
@@ -157,4 +165,16 @@ async fn layers_go_around_the_whole_chain_bare() {
     let guarded = tower::ServiceBuilder::new().layer(Allow::some(1)).service(chain);
     let request = reqwest::Request::new(http::Method::GET, "http://crm.example/".parse().expect("a URL"));
     assert_eq!(guarded.oneshot(request).await.expect("an answer").status(), 200);
+}
+
+#[tokio::test]
+async fn the_breaker_opens_inside_a_chain() {
+    let breaker = SemanticBreakerLayer::new(TripCard::default());
+    let broken = client_of(breaker.clone(), Canned(Ok(500)));
+    let read = || broken.get("http://crm.example/?key=secret").send();
+    for _ in 0..5 {
+        assert_eq!(read().await.expect("an answer").status(), 500);
+    }
+    let error = Error::from_boxed(read().await.expect_err("a refusal").into());
+    assert_eq!(error.rejected().map(Rejected::code), Some(Refusal::Open));
 }
