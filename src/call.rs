@@ -309,7 +309,10 @@ impl Call {
     #[must_use]
     pub fn credential_secret(self, secret: &[u8]) -> Self {
         let hash = secret_seed().hash_one(secret);
-        self.with(Name::Credential, &format!("#{hash:016x}"))
+        let digit = |at: u32| char::from_digit((hash >> (60 - 4 * at)) as u32 & 0xf, 16).unwrap_or('0') as u8;
+        let mut id = [b'#'; 17];
+        id[1..].iter_mut().zip(0..).for_each(|(byte, at)| *byte = digit(at));
+        self.with(Name::Credential, std::str::from_utf8(&id).unwrap_or_default())
     }
 
     /// Sets what the call may do.
@@ -668,6 +671,8 @@ mod tests {
     fn a_secret_is_not_kept() {
         let call = Call::new().credential_secret(b"sk-very-secret");
         assert!(!format!("{call:?}").contains("secret"));
+        let expected = format!("#{:016x}", secret_seed().hash_one(&b"sk-very-secret"[..]));
+        assert_eq!(call.name(Name::Credential), Some(&*expected));
         assert_eq!(
             call.name(Name::Credential),
             Call::new().credential_secret(b"sk-very-secret").name(Name::Credential)

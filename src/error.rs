@@ -7,8 +7,9 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 use crate::{
-    call::{Call, Name, Scope},
-    reason::Reason,
+    adapt::without_url,
+    call::{Call, Effect, Name, Scope},
+    reason::{Class, Reason},
     verdict::Verdict,
 };
 
@@ -41,7 +42,7 @@ impl Error {
                 Ok(rejected) => Self::from(*rejected),
                 Err(error) => match error.downcast::<Failure>() {
                     Ok(failure) => Self::from(*failure),
-                    Err(other) => Self(Box::new(Kind::Other(other))),
+                    Err(other) => Self(Box::new(Kind::Other(without_url(other)))),
                 },
             },
         }
@@ -204,6 +205,9 @@ macro_rules! refusals {
         pub enum Refusal { $(#[doc = $doc] $name,)* }
 
         impl Refusal {
+            /// Every refusal, in the order of the table.
+            pub const ALL: &'static [Refusal] = &[$(Refusal::$name),*];
+
             /// The stable, documented code of this refusal.
             pub const fn code(self) -> &'static str {
                 match self { $(Refusal::$name => $code,)* }
@@ -344,6 +348,12 @@ impl Rejected {
         self.source.as_ref().and_then(|source| source.downcast_ref::<LastVerdict>()).map(|last| &last.0)
     }
 
+    /// Whether an earlier attempt at the same call may have been applied, although this one was not sent.
+    pub fn is_in_doubt(&self) -> bool {
+        let unknown = self.last_verdict().is_some_and(|last| last.class() == Class::Unknown);
+        unknown && self.call.effect_kind() > Effect::ReadOnly
+    }
+
     /// A text of at most 500 bytes that is safe to show a model: our own words and numbers only.
     pub fn model_text(&self) -> String {
         let wait = match self.retry_after() {
@@ -358,7 +368,8 @@ impl Rejected {
             Advice::AskHuman => "Go on without it, and say so in your answer.",
             Advice::Stop => "Stop, and report this.",
         };
-        format!("The call was not sent. {}{wait} Do not repeat it now. {instead}", self.code.model_text())
+        let doubt = if self.is_in_doubt() { " An earlier attempt may or may not have been carried out." } else { "" };
+        format!("The call was not sent.{doubt} {}{wait} Do not repeat it now. {instead}", self.code.model_text())
     }
 }
 
@@ -461,9 +472,26 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_after_an_unknown_write_says_that_it_is_in_doubt() {
+        let after = |last, effect| {
+            let call = Call::to("crm").effect(effect);
+            Rejected::new("retry", Refusal::Open, Scope::TARGET, &call).with_last(Verdict::new(last))
+        };
+        let doubtful = after(Reason::Timeout, Effect::Consequential);
+        assert!(doubtful.is_in_doubt() && doubtful.model_text().contains("may or may not"));
+        assert!(!after(Reason::Timeout, Effect::ReadOnly).is_in_doubt());
+        assert!(!after(Reason::ConnectFailed, Effect::Consequential).is_in_doubt());
+    }
+
+    #[test]
     fn model_texts_are_short_and_say_that_nothing_was_sent() {
-        let text = rejected().with_retry_at(Instant::now() + Duration::from_secs(u32::MAX.into())).model_text();
-        assert!(text.len() <= 500 && text.starts_with("The call was not sent."), "{text}");
-        assert!(!text.contains("crm"));
+        for code in Refusal::ALL {
+            let refusal = Rejected::new("semantic_breaker", *code, Scope::TARGET, &Call::to("crm"))
+                .with_retry_at(Instant::now() + Duration::from_secs(u32::MAX.into()))
+                .with_last(Verdict::new(Reason::Timeout));
+            let text = refusal.model_text();
+            assert!(text.len() <= 500 && text.starts_with("The call was not sent."), "{text}");
+            assert!(!text.contains("crm"));
+        }
     }
 }

@@ -136,6 +136,11 @@ macro_rules! reasons {
                 match self { $(Reason::$name => Class::$class,)* }
             }
 
+            /// What it means, in a few words of our own: safe to show a model.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Reason::$name => $doc,)* }
+            }
+
             const fn row(self) -> (Retry, Impact) {
                 match self { $(Reason::$name => (Retry::$retry, Impact::$impact),)* }
             }

@@ -3,7 +3,7 @@
 use std::{any::Any, borrow::Cow, error::Error as StdError};
 
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, HeaderName, Method, Request, Response, Uri, header};
+use http::{Extensions, HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, header};
 use http_body::Body;
 use http_body_util::{Empty, Full};
 use tower::BoxError;
@@ -64,7 +64,12 @@ impl<B: 'static> Classify<Request<B>> for Auto {
     }
 
     fn attach(&self, request: &mut Request<B>, call: &Call) {
-        request.extensions_mut().insert(call.clone());
+        let extensions = request.extensions_mut();
+        match extensions.get_mut::<Call>() {
+            // In place: the next layer's attaching allocates nothing.
+            Some(attached) => attached.clone_from(call),
+            None => drop(extensions.insert(call.clone())),
+        }
     }
 
     fn replay(&self, request: &Request<B>) -> Option<Request<B>> {
@@ -92,25 +97,30 @@ where
     type Response = Response<WatchedBody>;
 
     fn head(&self, call: &Call, response: &Response<B>) -> Head {
-        if let Some(watched) = (response.body() as &dyn Any).downcast_ref::<WatchedBody>() {
-            if let Some(verdict) = watched.verdict() {
-                return Head::Decided(verdict);
-            }
+        let watched = (response.body() as &dyn Any).downcast_ref::<WatchedBody>();
+        if let Some(verdict) = watched.and_then(WatchedBody::verdict) {
+            return Head::Decided(verdict);
         }
-        if response.status().as_u16() >= 400 {
-            return Head::Decided(status_verdict(call, response.status(), response.headers()));
-        }
-        if is_grpc(response.headers()) {
-            return grpc_verdict(call, response.headers()).map_or(Head::Open, Head::Decided);
-        }
-        let whole = response.body().is_end_stream() || readable(response.body()).is_some();
-        if whole { Head::Decided(Verdict::completed()) } else { Head::Open }
+        head_verdict(call, response.status(), response.headers(), || {
+            response.body().is_end_stream() || readable(response.body()).is_some()
+        })
     }
 
     fn watch(&self, call: &Call, response: Response<B>, completion: Completion) -> Self::Response {
         let grpc = is_grpc(response.headers());
         response.map(|body| WatchedBody::watch(body, call, grpc, completion))
     }
+}
+
+/// What the head of an HTTP response says; `whole` tells whether there is nothing more to come.
+pub(super) fn head_verdict(call: &Call, status: StatusCode, headers: &HeaderMap, whole: impl FnOnce() -> bool) -> Head {
+    if status.as_u16() >= 400 {
+        return Head::Decided(status_verdict(call, status, headers));
+    }
+    if is_grpc(headers) {
+        return grpc_verdict(call, headers).map_or(Head::Open, Head::Decided);
+    }
+    if whole() { Head::Decided(Verdict::completed()) } else { Head::Open }
 }
 
 /// What an HTTP request is, by its head and, where it can be read, its body.
@@ -160,6 +170,10 @@ pub(crate) fn readable<B: 'static>(body: &B) -> Option<Cow<'_, [u8]>> {
     if let Some(bytes) = body.downcast_ref::<Vec<u8>>() {
         return Some(Cow::Borrowed(bytes));
     }
+    #[cfg(feature = "reqwest")]
+    if let Some(body) = body.downcast_ref::<reqwest::Body>() {
+        return body.as_bytes().map(Cow::Borrowed);
+    }
     (body.is::<()>() || body.is::<Empty<Bytes>>()).then_some(Cow::Borrowed(&[]))
 }
 
@@ -188,6 +202,11 @@ fn copied<B: 'static>(body: &B) -> Option<B> {
         same(body.downcast_ref::<T>()?.clone())
     }
     let body = body as &dyn Any;
+    #[cfg(feature = "reqwest")]
+    if let Some(body) = body.downcast_ref::<reqwest::Body>() {
+        let mut copy = Some(super::reqwest::copied(body)?);
+        return (&mut copy as &mut dyn Any).downcast_mut::<Option<B>>()?.take();
+    }
     as_is::<Bytes, B>(body)
         .or_else(|| as_is::<Full<Bytes>, B>(body))
         .or_else(|| as_is::<String, B>(body))

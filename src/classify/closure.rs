@@ -186,6 +186,13 @@ pub struct ClassifyHttp<F> {
     names: F,
 }
 
+#[cfg(feature = "reqwest")]
+impl<F: Fn(&RequestHead<'_>, Call) -> Call> ClassifyHttp<F> {
+    pub(super) fn refine(&self, head: &RequestHead<'_>, call: Call) -> Call {
+        (self.names)(head, call)
+    }
+}
+
 impl<F> fmt::Debug for ClassifyHttp<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClassifyHttp").finish_non_exhaustive()

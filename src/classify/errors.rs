@@ -15,14 +15,28 @@ use crate::{
 /// an elapsed timeout and a broken connection may have been too late; anything else is
 /// [`Reason::Unclassified`], of class `Unknown`.
 pub fn error_verdict(call: &Call, error: &(dyn StdError + 'static)) -> Verdict {
-    let _ = call;
     if let Some(failure) = find::<Failure>(error) {
         return failure.verdict.clone();
+    }
+    if let Some(reason) = client_reason(call, error) {
+        return Verdict::new(reason);
     }
     if find::<tokio::time::error::Elapsed>(error).is_some() || find::<tower::timeout::error::Elapsed>(error).is_some() {
         return Verdict::new(Reason::Timeout);
     }
     Verdict::new(find::<io::Error>(error).map_or(Reason::Unclassified, |error| io_reason(error.kind())))
+}
+
+/// What a bare `reqwest::Client` says, which may have followed redirects.
+#[cfg(feature = "reqwest")]
+fn client_reason(call: &Call, error: &(dyn StdError + 'static)) -> Option<Reason> {
+    let error = find::<reqwest::Error>(error)?;
+    Some(super::reqwest_reason(error, call.effect_kind(), super::Redirects::Maybe))
+}
+
+#[cfg(not(feature = "reqwest"))]
+const fn client_reason(_: &Call, _: &(dyn StdError + 'static)) -> Option<Reason> {
+    None
 }
 
 /// Only what the kind alone proves: a kind that also comes up after a request was written is no proof.

@@ -12,10 +12,14 @@ mod closure;
 mod endpoint;
 mod errors;
 pub(crate) mod grpc;
+#[cfg(feature = "reqwest")]
+mod reqwest;
 pub(crate) mod status;
 
 use std::error::Error as StdError;
 
+#[cfg(feature = "reqwest")]
+pub(crate) use self::reqwest::{Redirects, reqwest_reason};
 #[cfg(feature = "wire")]
 pub(crate) use auto::made_of;
 pub(crate) use auto::readable;

@@ -1,0 +1,108 @@
+//! Turns every error of the services inside into an answer, so that a server has none left.
+//!
+//! - A refusal by one of our layers and a judged failure are answered by the tables below; any other error is read
+//!   like a layer reads it, and is `unclassified` if it says nothing.
+//! - The answer holds our own words and numbers only: the text that is safe to show a model, never the text of an
+//!   error. The error itself lies in the extensions of the response, as [`Answered`], for whoever logs outside.
+//! - HTTP requests get `application/problem+json` (RFC 9457) with the members `code`, `layer` (of a refusal) and
+//!   `retry_after_ms`, and a `retry-after` in whole seconds, rounded up.
+//! - gRPC requests, known by their content type, get a status without a message, and `grpc-retry-pushback-ms`: the
+//!   wait, or -1 where the call must not be repeated.
+//! - A wait is stated only where nothing was applied: it invites to repeat the call. A refused attempt after one that
+//!   may have been applied states none, and its gRPC status is 2 UNKNOWN.
+//!
+//! It belongs outermost on a server, around everything that may refuse, since axum and tonic want a service that
+//! cannot fail. Its responses have the body type of the inner service, which must be made of
+//! [`Bytes`](bytes::Bytes) as those of axum and of our own layers are. The inner service's readiness is kept; if
+//! it fails to get ready, the next request is answered with that error.
+//!
+//! | refusal | HTTP | gRPC |
+//! |---|---|---|
+//! | `open` | 503 | 14 UNAVAILABLE |
+//! | `degraded` | 503 | 14 UNAVAILABLE |
+//! | `writes_open` | 503 | 9 FAILED_PRECONDITION |
+//! | `probing` | 503 | 14 UNAVAILABLE |
+//! | `awaiting_probe` | 503 | 9 FAILED_PRECONDITION |
+//! | `recovering` | 503 | 14 UNAVAILABLE |
+//! | `gated` | 429 | 8 RESOURCE_EXHAUSTED |
+//! | `actor_blocked` | 403 | 7 PERMISSION_DENIED |
+//! | `credential_open` | 503 | 9 FAILED_PRECONDITION |
+//! | `forced_open` | 503 | 9 FAILED_PRECONDITION |
+//! | `misconfigured` | 503 | 9 FAILED_PRECONDITION |
+//! | `killed` | 503 | 9 FAILED_PRECONDITION |
+//!
+//! | failure | HTTP | gRPC |
+//! |---|---|---|
+//! | `completed` | 502 | 13 INTERNAL |
+//! | `paused` | 502 | 13 INTERNAL |
+//! | `accepted` | 502 | 13 INTERNAL |
+//! | `connect_failed` | 502 | 14 UNAVAILABLE |
+//! | `overloaded` | 503 | 14 UNAVAILABLE |
+//! | `server_error` | 502 | 13 INTERNAL |
+//! | `warming_up` | 503 | 14 UNAVAILABLE |
+//! | `conflict` | 409 | 10 ABORTED |
+//! | `invalid_request` | 400 | 3 INVALID_ARGUMENT |
+//! | `not_found` | 404 | 5 NOT_FOUND |
+//! | `context_overflow` | 413 | 3 INVALID_ARGUMENT |
+//! | `failed` | 502 | 13 INTERNAL |
+//! | `timeout` | 504 | 4 DEADLINE_EXCEEDED |
+//! | `connection_lost` | 502 | 2 UNKNOWN |
+//! | `cut` | 502 | 2 UNKNOWN |
+//! | `unproven` | 502 | 2 UNKNOWN |
+//! | `hung` | 504 | 4 DEADLINE_EXCEEDED |
+//! | `abandoned` | 502 | 2 UNKNOWN |
+//! | `unclassified` | 502 | 2 UNKNOWN |
+//! | `unauthenticated` | 502 | 9 FAILED_PRECONDITION |
+//! | `quota_exhausted` | 502 | 9 FAILED_PRECONDITION |
+//! | `not_entitled` | 502 | 9 FAILED_PRECONDITION |
+//! | `permission_denied` | 403 | 7 PERMISSION_DENIED |
+//! | `cross_tenant` | 403 | 7 PERMISSION_DENIED |
+//! | `policy_denied` | 403 | 7 PERMISSION_DENIED |
+//! | `content_filtered` | 422 | 9 FAILED_PRECONDITION |
+//! | `refused` | 422 | 9 FAILED_PRECONDITION |
+//! | `unparsable` | 502 | 13 INTERNAL |
+//! | `empty_answer` | 502 | 13 INTERNAL |
+//! | `output_limit` | 502 | 13 INTERNAL |
+//! | `schema_violation` | 502 | 13 INTERNAL |
+//! | `bad_arguments` | 502 | 13 INTERNAL |
+//! | `unknown_tool` | 502 | 13 INTERNAL |
+//! | `tool_call_invalid` | 502 | 13 INTERNAL |
+//! | `rate_limited` | 429 | 8 RESOURCE_EXHAUSTED |
+//!
+//! ```
+//! use http::{Request, Response};
+//! use tower::{Layer, ServiceExt, service_fn};
+//! use tower_belay::{Call, Error, Refusal, Rejected, Scope, WatchedBody, respond::RespondLayer};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let inner = service_fn(|request: Request<()>| async move {
+//!     match request.uri().path() {
+//!         "/ok" => Ok(Response::new(WatchedBody::empty())),
+//!         _ => Err(Error::from(Rejected::new("semantic_breaker", Refusal::Open, Scope::TARGET, &Call::to("crm")))),
+//!     }
+//! });
+//! let server = RespondLayer::new().layer(inner);
+//!
+//! let Ok(passed) = server.clone().oneshot(Request::get("/ok").body(()).unwrap()).await;
+//! assert_eq!(passed.status(), 200);
+//!
+//! let Ok(refused) = server.oneshot(Request::get("/").body(()).unwrap()).await;
+//! assert_eq!(refused.status(), 503);
+//! assert_eq!(refused.headers()["content-type"], "application/problem+json");
+//! # }
+//! ```
+
+pub(crate) mod answer;
+mod future;
+mod layer;
+pub(crate) mod problem;
+mod service;
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    future::{Answered, ResponseFuture},
+    layer::RespondLayer,
+    service::Respond,
+};
