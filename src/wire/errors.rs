@@ -121,13 +121,17 @@ fn read_inner(inner: &Inner<'_>) -> (StatedError, Option<Duration>) {
             .or_else(|| status(raw))
             .or_else(|| json::string(raw)?.parse().ok().filter(|s| (400..600).contains(s)));
     }
-    let is_word = |word: &str| word.parse::<u64>().is_err();
-    let word = |raw| json::word(raw).filter(|word| is_word(word)).map(|word| json::clip(&word, MAX_WORD).to_owned());
-    error.code = word(inner.code).or_else(|| word(inner.innererror.0.as_ref()?.code)).or_else(|| word(inner.status));
-    error.kind = word(inner.kind);
-    if error.code.is_none() {
-        error.code = inner.details.0.iter().find_map(|detail| word(detail.reason));
-    }
+    let is_status = |word: &str| word.parse().is_ok_and(|number: u16| (400..600).contains(&number));
+    let word = |raw| {
+        let word = json::word(raw).or_else(|| json::count(raw).map(|code| code.to_string().into()))?;
+        (!is_status(&word)).then(|| json::clip(&word, MAX_WORD).to_owned())
+    };
+    // Google's `reason` is finer than its `status`.
+    let google = [inner.details.0.iter().find_map(|detail| word(detail.reason)), word(inner.status)];
+    let mut google = google.into_iter().flatten();
+    let inner_code = || word(inner.innererror.0.as_ref()?.code);
+    error.code = word(inner.code).or_else(inner_code).or_else(|| google.next());
+    error.kind = word(inner.kind).or_else(|| google.next());
     error.loading = json::is_filled(inner.estimated_time);
     let message = json::string(inner.message).or_else(|| json::string_or_json(inner.detail)).unwrap_or_default();
     let (error, mut wait) = spoken(error, &message);
@@ -260,7 +264,10 @@ const BAD_KEY: &[&str] = &["incorrect api key", "invalid api key", "api key not 
 /// `status` is the HTTP status; a status inside the error comes before a success status. Above
 /// [`Effect::ReadOnly`] a server's failure proves nothing, unless the provider's own code says that it refused.
 pub fn error_reason(status: u16, error: &StatedError, effect: Effect) -> Reason {
-    let status = if status >= 400 { status } else { error.status.unwrap_or(0) };
+    let status = match status {
+        200..300 => error.status.unwrap_or(0),
+        status => status,
+    };
     let message = error.message.as_deref().unwrap_or("").to_ascii_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| message.contains(phrase));
     let on_read = |reason| if effect == Effect::ReadOnly { reason } else { Reason::Unproven };
@@ -276,7 +283,9 @@ pub fn error_reason(status: u16, error: &StatedError, effect: Effect) -> Reason 
         // `server_error` stands beside anything: the status is finer, and phrases are finer still.
         Some(Reason::ServerError) | None => {}
         Some(Reason::Timeout) => return on_read(Reason::Timeout),
-        // xAI and others send a bad key as 400; Groq sends wrong tool calls as 400: the code decides.
+        // OpenAI's answer to a project without access to the model; Azure's to a principal it does not know.
+        Some(Reason::NotFound) if status == 403 => return Reason::NotEntitled,
+        Some(Reason::PermissionDenied) if status == 401 => return Reason::Unauthenticated,
         Some(reason) => return reason,
     }
     if matches!(status, 0 | 400 | 413 | 422 | 500) && says(OVERFLOW) {

@@ -193,12 +193,15 @@ fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
     if !json::is_filled(message.content) {
         return;
     }
-    if !json::text(message.content).starts_with('[') {
+    let content = json::text(message.content);
+    let parts =
+        if content.starts_with('[') { serde_json::from_str(content).unwrap_or_default() } else { List::default() };
+    if parts.0.is_empty() {
         reading.visible = true;
         return;
     }
-    let parts = serde_json::from_str::<List<Part<'_>>>(json::text(message.content)).unwrap_or_default();
-    for part in &parts.0 {
+    let List::<Part<'_>>(parts) = parts;
+    for part in &parts {
         match json::string(part.kind).as_deref() {
             Some("thinking" | "reasoning" | "redacted_thinking" | "summary") => reading.reasoning = true,
             Some("text" | "output_text") => reading.visible |= json::is_filled(part.text),

@@ -149,7 +149,9 @@ fn provider_executed(protocol: Protocol, body: &Body<'_>, model: &str) -> bool {
     };
     // OpenRouter's suffix for searching, and Groq's systems that run tools whatever the request says.
     let model_runs_tools = model.ends_with(":online") || model.contains("compound");
-    fields.iter().any(|field| json::is_filled(*field)) || model_runs_tools || has_provider_tool(protocol, body.tools)
+    // `"web_search_options": {}` asks for it.
+    let asked = |field: &Raw<'_>| json::is_filled(*field) || json::text(*field).starts_with('{');
+    fields.iter().any(asked) || model_runs_tools || has_provider_tool(protocol, body.tools)
 }
 
 fn has_provider_tool(protocol: Protocol, tools: Raw<'_>) -> bool {
