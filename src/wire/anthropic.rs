@@ -2,81 +2,58 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use super::{
     calls::Fragment,
-    decoder::{Decoder, NotJson},
+    decoder::Decoder,
     errors,
-    json::{self, List, Obj, Raw},
+    json::{self, List, NotJson, Obj, Raw},
     reading::FinishReason,
     usage::{Counts, Habit},
 };
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Event<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    index: Raw<'a>,
-    #[serde(borrow)]
-    message: Obj<Message<'a>>,
-    #[serde(borrow)]
-    content_block: Obj<Block<'a>>,
-    #[serde(borrow)]
-    delta: Obj<Delta<'a>>,
-    #[serde(borrow)]
-    usage: Obj<Counts<'a>>,
+json::object! {
+    Event {
+        kind: Raw<'a> = "type",
+        index: Raw<'a> = "index",
+        message: Obj<Message<'a>> = "message",
+        content_block: Obj<Block<'a>> = "content_block",
+        delta: Obj<Delta<'a>> = "delta",
+        usage: Obj<Counts<'a>> = "usage",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Message<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    model: Raw<'a>,
-    #[serde(borrow)]
-    content: Option<List<Block<'a>>>,
-    #[serde(borrow)]
-    stop_reason: Raw<'a>,
-    #[serde(borrow)]
-    usage: Obj<Counts<'a>>,
+json::object! {
+    Message {
+        kind: Raw<'a> = "type",
+        model: Raw<'a> = "model",
+        content: Option<List<Block<'a>>> = "content",
+        stop_reason: Raw<'a> = "stop_reason",
+        usage: Obj<Counts<'a>> = "usage",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Block<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    name: Raw<'a>,
-    #[serde(borrow)]
-    input: Raw<'a>,
-    #[serde(borrow)]
-    text: Raw<'a>,
+json::object! {
+    Block {
+        kind: Raw<'a> = "type",
+        id: Raw<'a> = "id",
+        name: Raw<'a> = "name",
+        input: Raw<'a> = "input",
+        text: Raw<'a> = "text",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Delta<'a> {
-    #[serde(borrow)]
-    text: Raw<'a>,
-    #[serde(borrow)]
-    partial_json: Raw<'a>,
-    #[serde(borrow)]
-    thinking: Raw<'a>,
-    #[serde(borrow)]
-    signature: Raw<'a>,
-    #[serde(borrow)]
-    stop_reason: Raw<'a>,
+json::object! {
+    Delta {
+        text: Raw<'a> = "text",
+        partial_json: Raw<'a> = "partial_json",
+        thinking: Raw<'a> = "thinking",
+        signature: Raw<'a> = "signature",
+        stop_reason: Raw<'a> = "stop_reason",
+    }
 }
 
 pub(super) fn event(decoder: &mut Decoder, name: &str, data: &[u8]) -> Result<(), NotJson> {
-    let Obj(event) = json::read::<Event<'_>>(data).map_err(|_| NotJson)?;
+    let Obj(event) = json::read::<Obj<Event<'_>>>(data)?;
     let event = event.ok_or(NotJson)?;
     let kind = json::word(event.kind).unwrap_or(Cow::Borrowed(name));
     let index = json::count(event.index);
@@ -120,7 +97,7 @@ pub(super) fn event(decoder: &mut Decoder, name: &str, data: &[u8]) -> Result<()
 
 /// Whether the body is an answer of this protocol.
 pub(super) fn body(decoder: &mut Decoder, body: &[u8]) -> Result<bool, NotJson> {
-    let Obj(message) = json::read::<Message<'_>>(body).map_err(|_| NotJson)?;
+    let Obj(message) = json::read::<Obj<Message<'_>>>(body)?;
     let Some(message) = message else { return Ok(false) };
     if message.content.is_none() && json::string(message.kind).as_deref() != Some("message") {
         return Ok(false);
@@ -149,7 +126,7 @@ fn see_block(decoder: &mut Decoder, block: &Block<'_>, index: Option<u64>) {
         "tool_use" => {
             reading.visible = true;
             let (id, name) = (json::word(block.id), json::word(block.name));
-            let arguments = block.input.map(|input| input.get());
+            let arguments = block.input;
             let fragment = Fragment { index, id: id.as_deref(), name: name.as_deref(), arguments };
             decoder.calls.start(&mut reading.tool_calls, &fragment);
         }

@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::{
     Protocol, hints,
     json::{self, List, Obj, Raw},
@@ -17,65 +15,49 @@ use crate::{call::Effect, reason::Reason};
 const MAX_WORD: usize = 128;
 const MAX_MESSAGE: usize = 1024;
 
-/// Every shape in which an error was seen: OpenAI's and its dialects', FastAPI's, Hugging Face's, Google's.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Body<'a> {
-    #[serde(borrow)]
-    error: Raw<'a>,
-    #[serde(borrow)]
-    errors: List<Inner<'a>>,
+json::object! {
+    /// Every shape in which an error was seen: OpenAI's and its dialects', FastAPI's, Hugging Face's, Google's.
+    Body {
+        error: Raw<'a> = "error",
+        errors: List<Inner<'a>> = "errors",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Inner<'a> {
-    #[serde(borrow)]
-    code: Raw<'a>,
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    status: Raw<'a>,
-    #[serde(borrow)]
-    status_code: Raw<'a>,
-    #[serde(borrow, rename = "statusCode")]
-    status_code_camel: Raw<'a>,
-    #[serde(borrow)]
-    message: Raw<'a>,
-    #[serde(borrow)]
-    detail: Raw<'a>,
-    #[serde(borrow)]
-    details: List<Detail<'a>>,
-    #[serde(borrow)]
-    innererror: Obj<Coded<'a>>,
-    #[serde(borrow)]
-    estimated_time: Raw<'a>,
-    #[serde(borrow)]
-    resets_in_seconds: Raw<'a>,
+json::object! {
+    Inner {
+        code: Raw<'a> = "code",
+        kind: Raw<'a> = "type",
+        status: Raw<'a> = "status",
+        status_code: Raw<'a> = "status_code",
+        status_code_camel: Raw<'a> = "statusCode",
+        message: Raw<'a> = "message",
+        detail: Raw<'a> = "detail",
+        details: List<Detail<'a>> = "details",
+        innererror: Obj<Coded<'a>> = "innererror",
+        estimated_time: Raw<'a> = "estimated_time",
+        resets_in_seconds: Raw<'a> = "resets_in_seconds",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Coded<'a> {
-    #[serde(borrow)]
-    code: Raw<'a>,
+json::object! {
+    Coded {
+        code: Raw<'a> = "code",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Detail<'a> {
-    #[serde(borrow, rename = "retryDelay")]
-    retry_delay: Raw<'a>,
-    #[serde(borrow)]
-    reason: Raw<'a>,
+json::object! {
+    Detail {
+        retry_delay: Raw<'a> = "retryDelay",
+        reason: Raw<'a> = "reason",
+    }
 }
 
 /// Reads an error body whatever its shape; `None` where there is no JSON object.
 pub(super) fn read_body(body: &[u8]) -> Option<(StatedError, Option<Duration>)> {
     let body = body.trim_ascii();
     // Google's OpenAI-compatible endpoint wraps its errors in an array.
-    let outer: List<Inner<'_>> = serde_json::from_slice(body).ok()?;
-    let whole: List<Body<'_>> = serde_json::from_slice(body).ok()?;
+    let outer: List<Inner<'_>> = json::read(body).ok()?;
+    let whole: List<Body<'_>> = json::read(body).ok()?;
     let (outer, whole) = (outer.0.into_iter().next()?, whole.0.into_iter().next()?);
     let mut read = match whole.error {
         Some(error) => read_value(Some(error)),
@@ -105,7 +87,7 @@ pub(super) fn read_value(raw: Raw<'_>) -> Option<(StatedError, Option<Duration>)
     if let Some(message) = json::string(raw) {
         return Some(spoken(StatedError::default(), &message));
     }
-    match json::read::<Inner<'_>>(json::text(raw).as_bytes()) {
+    match json::read::<Obj<Inner<'_>>>(json::text(raw).as_bytes()) {
         Ok(Obj(Some(inner))) => Some(read_inner(&inner)),
         // A list of messages, a number: an error that says nothing we can trust.
         _ => Some(spoken(StatedError::default(), json::text(raw))),

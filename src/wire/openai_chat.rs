@@ -1,123 +1,86 @@
 //! OpenAI chat completions and their many dialects.
 
-use serde::Deserialize;
-
 use super::{
     calls::Fragment,
-    decoder::{Decoder, NotJson},
+    decoder::Decoder,
     errors,
-    json::{self, List, Obj, Raw},
+    json::{self, List, NotJson, Obj, Raw},
     reading::FinishReason,
     usage::{Counts, Habit},
 };
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Chunk<'a> {
-    #[serde(borrow)]
-    object: Raw<'a>,
-    #[serde(borrow)]
-    model: Raw<'a>,
-    #[serde(borrow)]
-    choices: Option<List<Choice<'a>>>,
-    #[serde(borrow)]
-    usage: Obj<Counts<'a>>,
-    #[serde(borrow)]
-    x_groq: Obj<Groq<'a>>,
-    #[serde(borrow)]
-    error: Raw<'a>,
+json::object! {
+    Chunk {
+        object: Raw<'a> = "object",
+        model: Raw<'a> = "model",
+        choices: Option<List<Choice<'a>>> = "choices",
+        usage: Obj<Counts<'a>> = "usage",
+        x_groq: Obj<Groq<'a>> = "x_groq",
+        error: Raw<'a> = "error",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Groq<'a> {
-    #[serde(borrow)]
-    usage: Obj<Counts<'a>>,
-    #[serde(borrow)]
-    error: Raw<'a>,
+json::object! {
+    Groq {
+        usage: Obj<Counts<'a>> = "usage",
+        error: Raw<'a> = "error",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Choice<'a> {
-    #[serde(borrow)]
-    index: Raw<'a>,
-    #[serde(borrow)]
-    delta: Obj<Message<'a>>,
-    #[serde(borrow)]
-    message: Obj<Message<'a>>,
-    #[serde(borrow)]
-    text: Raw<'a>,
-    #[serde(borrow)]
-    finish_reason: Raw<'a>,
-    #[serde(borrow)]
-    usage: Obj<Counts<'a>>,
-    #[serde(borrow)]
-    error: Raw<'a>,
+json::object! {
+    Choice {
+        index: Raw<'a> = "index",
+        delta: Obj<Message<'a>> = "delta",
+        message: Obj<Message<'a>> = "message",
+        text: Raw<'a> = "text",
+        finish_reason: Raw<'a> = "finish_reason",
+        usage: Obj<Counts<'a>> = "usage",
+        error: Raw<'a> = "error",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Message<'a> {
-    #[serde(borrow)]
-    content: Raw<'a>,
-    #[serde(borrow)]
-    refusal: Raw<'a>,
-    #[serde(borrow)]
-    reasoning: Raw<'a>,
-    #[serde(borrow)]
-    reasoning_content: Raw<'a>,
-    #[serde(borrow)]
-    reasoning_details: Raw<'a>,
-    #[serde(borrow)]
-    audio: Raw<'a>,
-    #[serde(borrow)]
-    images: Raw<'a>,
-    #[serde(borrow)]
-    tool_calls: List<Call<'a>>,
-    #[serde(borrow)]
-    function_call: Obj<Function<'a>>,
+json::object! {
+    Message {
+        content: Raw<'a> = "content",
+        refusal: Raw<'a> = "refusal",
+        reasoning: Raw<'a> = "reasoning",
+        reasoning_content: Raw<'a> = "reasoning_content",
+        reasoning_details: Raw<'a> = "reasoning_details",
+        audio: Raw<'a> = "audio",
+        images: Raw<'a> = "images",
+        tool_calls: List<Call<'a>> = "tool_calls",
+        function_call: Obj<Function<'a>> = "function_call",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Call<'a> {
-    #[serde(borrow)]
-    index: Raw<'a>,
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    function: Obj<Function<'a>>,
-    #[serde(borrow)]
-    custom: Obj<Function<'a>>,
+json::object! {
+    Call {
+        index: Raw<'a> = "index",
+        id: Raw<'a> = "id",
+        function: Obj<Function<'a>> = "function",
+        custom: Obj<Function<'a>> = "custom",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Function<'a> {
-    #[serde(borrow)]
-    name: Raw<'a>,
-    #[serde(borrow)]
-    arguments: Raw<'a>,
-    /// The free text of a custom tool.
-    #[serde(borrow)]
-    input: Raw<'a>,
+json::object! {
+    Function {
+        name: Raw<'a> = "name",
+        arguments: Raw<'a> = "arguments",
+        input: Raw<'a> = "input",
+    }
 }
 
-/// One part of a content that is a list.
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Part<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    text: Raw<'a>,
-    #[serde(borrow)]
-    refusal: Raw<'a>,
+json::object! {
+    /// One part of a content that is a list.
+    Part {
+        kind: Raw<'a> = "type",
+        text: Raw<'a> = "text",
+        refusal: Raw<'a> = "refusal",
+    }
 }
 
 pub(super) fn event(decoder: &mut Decoder, data: &[u8]) -> Result<(), NotJson> {
-    let Obj(chunk) = json::read::<Chunk<'_>>(data).map_err(|_| NotJson)?;
+    let Obj(chunk) = json::read::<Obj<Chunk<'_>>>(data)?;
     let chunk = chunk.ok_or(NotJson)?;
     if chunk.choices.is_none()
         && json::string(chunk.object).is_some_and(|object| object == "error")
@@ -131,7 +94,7 @@ pub(super) fn event(decoder: &mut Decoder, data: &[u8]) -> Result<(), NotJson> {
 
 /// Whether the body is an answer of this protocol.
 pub(super) fn body(decoder: &mut Decoder, body: &[u8]) -> Result<bool, NotJson> {
-    let Obj(chunk) = json::read::<Chunk<'_>>(body).map_err(|_| NotJson)?;
+    let Obj(chunk) = json::read::<Obj<Chunk<'_>>>(body)?;
     let Some(chunk) = chunk else { return Ok(false) };
     let choices = chunk.choices.as_ref().map_or(&[][..], |choices| &choices.0);
     let first = choices.iter().position(|choice| json::count(choice.index) == Some(0)).unwrap_or(0);
@@ -195,7 +158,7 @@ fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
     }
     let content = json::text(message.content);
     let parts =
-        if content.starts_with('[') { serde_json::from_str(content).unwrap_or_default() } else { List::default() };
+        if content.starts_with('[') { json::read(content.as_bytes()).unwrap_or_default() } else { List::default() };
     if parts.0.is_empty() {
         reading.visible = true;
         return;

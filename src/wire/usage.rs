@@ -1,52 +1,33 @@
 //! Reads token counts in the words of every protocol.
 
-use serde::Deserialize;
-
 use super::json::{self, Obj, Raw};
 use crate::verdict::Usage;
 
-#[derive(Debug, Default, Clone, Deserialize)]
-#[serde(default)]
-pub(super) struct Counts<'a> {
-    #[serde(borrow)]
-    prompt_tokens: Raw<'a>,
-    #[serde(borrow)]
-    input_tokens: Raw<'a>,
-    #[serde(borrow)]
-    completion_tokens: Raw<'a>,
-    #[serde(borrow)]
-    output_tokens: Raw<'a>,
-    #[serde(borrow)]
-    total_tokens: Raw<'a>,
-    #[serde(borrow)]
-    prompt_tokens_details: Obj<Details<'a>>,
-    #[serde(borrow)]
-    input_tokens_details: Obj<Details<'a>>,
-    #[serde(borrow)]
-    completion_tokens_details: Obj<Details<'a>>,
-    #[serde(borrow)]
-    output_tokens_details: Obj<Details<'a>>,
-    #[serde(borrow)]
-    cache_read_input_tokens: Raw<'a>,
-    #[serde(borrow)]
-    cache_creation_input_tokens: Raw<'a>,
-    #[serde(borrow)]
-    prompt_cache_hit_tokens: Raw<'a>,
-    #[serde(borrow)]
-    cached_tokens: Raw<'a>,
+json::object! {
+    pub(super) Counts {
+        prompt_tokens: Raw<'a> = "prompt_tokens",
+        input_tokens: Raw<'a> = "input_tokens",
+        completion_tokens: Raw<'a> = "completion_tokens",
+        output_tokens: Raw<'a> = "output_tokens",
+        total_tokens: Raw<'a> = "total_tokens",
+        prompt_tokens_details: Obj<Details<'a>> = "prompt_tokens_details",
+        input_tokens_details: Obj<Details<'a>> = "input_tokens_details",
+        completion_tokens_details: Obj<Details<'a>> = "completion_tokens_details",
+        output_tokens_details: Obj<Details<'a>> = "output_tokens_details",
+        cache_read_input_tokens: Raw<'a> = "cache_read_input_tokens",
+        cache_creation_input_tokens: Raw<'a> = "cache_creation_input_tokens",
+        prompt_cache_hit_tokens: Raw<'a> = "prompt_cache_hit_tokens",
+        cached_tokens: Raw<'a> = "cached_tokens",
+    }
 }
 
-#[derive(Debug, Default, Clone, Deserialize)]
-#[serde(default)]
-struct Details<'a> {
-    #[serde(borrow)]
-    cached_tokens: Raw<'a>,
-    #[serde(borrow)]
-    cache_write_tokens: Raw<'a>,
-    #[serde(borrow)]
-    reasoning_tokens: Raw<'a>,
-    #[serde(borrow)]
-    thinking_tokens: Raw<'a>,
+json::object! {
+    Details {
+        cached_tokens: Raw<'a> = "cached_tokens",
+        cache_write_tokens: Raw<'a> = "cache_write_tokens",
+        reasoning_tokens: Raw<'a> = "reasoning_tokens",
+        thinking_tokens: Raw<'a> = "thinking_tokens",
+    }
 }
 
 /// What a protocol's `input_tokens` contain.
