@@ -8,7 +8,7 @@ use super::{
     errors,
     json::{self, List, NotJson, Obj, Raw},
     reading::FinishReason,
-    usage::{Counts, Habit},
+    usage::{self, Habit},
 };
 
 json::object! {
@@ -18,7 +18,7 @@ json::object! {
         message: Obj<Message<'a>> = "message",
         content_block: Obj<Block<'a>> = "content_block",
         delta: Obj<Delta<'a>> = "delta",
-        usage: Obj<Counts<'a>> = "usage",
+        usage: Raw<'a> = "usage",
     }
 }
 
@@ -28,7 +28,7 @@ json::object! {
         model: Raw<'a> = "model",
         content: Option<List<Block<'a>>> = "content",
         stop_reason: Raw<'a> = "stop_reason",
-        usage: Obj<Counts<'a>> = "usage",
+        usage: Raw<'a> = "usage",
     }
 }
 
@@ -76,9 +76,7 @@ pub(super) fn event(decoder: &mut Decoder, name: &str, data: &[u8]) -> Result<()
         "message_delta" => {
             let word = event.delta.0.as_ref().and_then(|delta| FinishReason::read(delta.stop_reason));
             decoder.reading.finish_reason = word.or(decoder.reading.finish_reason.take());
-            if let Some(counts) = &event.usage.0 {
-                counts.state(&mut decoder.reading.usage, Habit::Anthropic);
-            }
+            usage::state(&mut decoder.reading.usage, event.usage, Habit::Anthropic);
         }
         "message_stop" => decoder.reading.done = true,
         "error" => {
@@ -108,9 +106,7 @@ pub(super) fn body(decoder: &mut Decoder, body: &[u8]) -> Result<bool, NotJson> 
 
 fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
     decoder.reading.see_model(message.model);
-    if let Some(counts) = &message.usage.0 {
-        counts.state(&mut decoder.reading.usage, Habit::Anthropic);
-    }
+    usage::state(&mut decoder.reading.usage, message.usage, Habit::Anthropic);
     let word = FinishReason::read(message.stop_reason);
     decoder.reading.finish_reason = word.or(decoder.reading.finish_reason.take());
     for block in message.content.iter().flat_map(|content| &content.0) {

@@ -27,9 +27,9 @@ pub(super) struct Cursor<'a> {
     pub(super) twice: bool,
 }
 
-/// What can be read at a [`Cursor`].
+/// What can be read at a [`Cursor`], in place: large structs are not moved about.
 pub(super) trait Read<'a>: Default {
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self, NotJson>;
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson>;
 
     /// Whether something was read.
     fn is_set(&self) -> bool;
@@ -52,20 +52,16 @@ macro_rules! object {
 
         impl<'a> $crate::wire::json::Read<'a> for $name<'a> {
             fn read(
+                &mut self,
                 cursor: &mut $crate::wire::json::Cursor<'a>,
-            ) -> Result<Self, $crate::wire::json::NotJson> {
-                let mut this = Self::default();
-                cursor.object(|cursor, key| {
-                    match key {
-                        $($key => {
-                            cursor.twice |= $crate::wire::json::Read::is_set(&this.$field);
-                            this.$field = $crate::wire::json::Read::read(cursor)?;
-                        })*
-                        _ => cursor.skip()?,
-                    }
-                    Ok(())
-                })?;
-                Ok(this)
+            ) -> Result<(), $crate::wire::json::NotJson> {
+                cursor.object(|cursor, key| match key {
+                    $($key => {
+                        cursor.twice |= $crate::wire::json::Read::is_set(&self.$field);
+                        $crate::wire::json::Read::read(&mut self.$field, cursor)
+                    })*
+                    _ => cursor.skip(),
+                })
             }
 
             fn is_set(&self) -> bool {
@@ -79,11 +75,9 @@ pub(super) use object;
 // === impl Read ===
 
 impl<'a> Read<'a> for Raw<'a> {
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self, NotJson> {
-        cursor.space();
-        let from = cursor.at;
-        cursor.skip()?;
-        Ok(Some(&cursor.text[from..cursor.at]).filter(|text| *text != "null"))
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
+        *self = Some(cursor.raw()?).filter(|text| *text != "null");
+        Ok(())
     }
 
     fn is_set(&self) -> bool {
@@ -98,12 +92,12 @@ impl<T> Default for Obj<T> {
 }
 
 impl<'a, T: Read<'a>> Read<'a> for Obj<T> {
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self, NotJson> {
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
         if cursor.peek() == Some(b'{') {
-            return T::read(cursor).map(|value| Self(Some(value)));
+            return self.0.insert(T::default()).read(cursor);
         }
-        cursor.skip()?;
-        Ok(Self(None))
+        self.0 = None;
+        cursor.skip()
     }
 
     fn is_set(&self) -> bool {
@@ -118,19 +112,12 @@ impl<T> Default for List<T> {
 }
 
 impl<'a, T: Read<'a>> Read<'a> for List<T> {
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self, NotJson> {
-        let mut items = Vec::new();
-        match cursor.peek() {
-            Some(b'[') => cursor.array(|cursor| {
-                if items.len() < MAX_ITEMS {
-                    items.extend(Obj::<T>::read(cursor)?.0);
-                    return Ok(());
-                }
-                cursor.skip()
-            })?,
-            _ => items.extend(Obj::<T>::read(cursor)?.0),
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
+        self.0.clear();
+        if cursor.peek() == Some(b'[') {
+            return cursor.array(|cursor| self.item(cursor));
         }
-        Ok(Self(items))
+        self.item(cursor)
     }
 
     fn is_set(&self) -> bool {
@@ -138,13 +125,27 @@ impl<'a, T: Read<'a>> Read<'a> for List<T> {
     }
 }
 
-impl<'a, T: Read<'a>> Read<'a> for Option<List<T>> {
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self, NotJson> {
-        if cursor.peek() == Some(b'n') {
-            cursor.skip()?;
-            return Ok(None);
+impl<T> List<T> {
+    fn item<'a>(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson>
+    where
+        T: Read<'a>,
+    {
+        if cursor.peek() != Some(b'{') || self.0.len() >= MAX_ITEMS {
+            return cursor.skip();
         }
-        List::read(cursor).map(Some)
+        let at = self.0.len();
+        self.0.push(T::default());
+        self.0[at].read(cursor)
+    }
+}
+
+impl<'a, T: Read<'a>> Read<'a> for Option<List<T>> {
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
+        *self = None;
+        match cursor.peek() {
+            Some(b'n') => cursor.skip(),
+            _ => self.insert(List::default()).read(cursor),
+        }
     }
 
     fn is_set(&self) -> bool {
@@ -230,6 +231,14 @@ impl<'a> Cursor<'a> {
                 _ => return self.expect(b']'),
             }
         }
+    }
+
+    /// The text of a value.
+    fn raw(&mut self) -> Result<&'a str, NotJson> {
+        self.space();
+        let from = self.at;
+        self.skip()?;
+        Ok(&self.text[from..self.at])
     }
 
     /// Steps over a value of any kind and depth.
@@ -326,15 +335,25 @@ fn mark(bytes: &[u8], mut at: usize) -> Option<usize> {
 /// Reads the whole of `bytes`; trailing bytes that are not white space are an error.
 pub(super) fn read<'a, T: Read<'a>>(bytes: &'a [u8]) -> Result<T, NotJson> {
     let mut cursor = Cursor::new(bytes)?;
-    let value = T::read(&mut cursor)?;
+    let mut value = T::default();
+    value.read(&mut cursor)?;
     cursor.end()?;
     Ok(value)
+}
+
+/// Reads an object that was kept as its text.
+pub(super) fn inner<'a, T: Read<'a>>(raw: Raw<'a>) -> Option<T> {
+    if !text(raw).starts_with('{') {
+        return None;
+    }
+    read::<T>(text(raw).as_bytes()).ok()
 }
 
 /// Reads like [`read`], and refuses a key that comes twice: others may count the one that we did not.
 pub(super) fn read_once<'a, T: Read<'a>>(bytes: &'a [u8]) -> Result<T, NotJson> {
     let mut cursor = Cursor::new(bytes)?;
-    let value = T::read(&mut cursor)?;
+    let mut value = T::default();
+    value.read(&mut cursor)?;
     cursor.end()?;
     if cursor.twice { Err(NotJson) } else { Ok(value) }
 }
@@ -343,7 +362,7 @@ pub(super) fn read_once<'a, T: Read<'a>>(bytes: &'a [u8]) -> Result<T, NotJson> 
 pub(super) fn elements<'a>(raw: Raw<'a>) -> Option<Vec<Raw<'a>>> {
     let mut cursor = Cursor::new(text(raw).as_bytes()).ok()?;
     let mut items = Vec::new();
-    let each = |cursor: &mut Cursor<'a>| Raw::read(cursor).map(|item| items.push(item));
+    let each = |cursor: &mut Cursor<'a>| cursor.raw().map(|item| items.push(Some(item)));
     cursor.array(each).ok()?;
     Some(items)
 }

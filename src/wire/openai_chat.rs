@@ -6,7 +6,7 @@ use super::{
     errors,
     json::{self, List, NotJson, Obj, Raw},
     reading::FinishReason,
-    usage::{Counts, Habit},
+    usage::{self, Habit},
 };
 
 json::object! {
@@ -14,15 +14,15 @@ json::object! {
         object: Raw<'a> = "object",
         model: Raw<'a> = "model",
         choices: Option<List<Choice<'a>>> = "choices",
-        usage: Obj<Counts<'a>> = "usage",
-        x_groq: Obj<Groq<'a>> = "x_groq",
+        usage: Raw<'a> = "usage",
+        x_groq: Raw<'a> = "x_groq",
         error: Raw<'a> = "error",
     }
 }
 
 json::object! {
     Groq {
-        usage: Obj<Counts<'a>> = "usage",
+        usage: Raw<'a> = "usage",
         error: Raw<'a> = "error",
     }
 }
@@ -34,7 +34,7 @@ json::object! {
         message: Obj<Message<'a>> = "message",
         text: Raw<'a> = "text",
         finish_reason: Raw<'a> = "finish_reason",
-        usage: Obj<Counts<'a>> = "usage",
+        usage: Raw<'a> = "usage",
         error: Raw<'a> = "error",
     }
 }
@@ -49,7 +49,7 @@ json::object! {
         audio: Raw<'a> = "audio",
         images: Raw<'a> = "images",
         tool_calls: List<Call<'a>> = "tool_calls",
-        function_call: Obj<Function<'a>> = "function_call",
+        function_call: Raw<'a> = "function_call",
     }
 }
 
@@ -104,15 +104,14 @@ pub(super) fn body(decoder: &mut Decoder, body: &[u8]) -> Result<bool, NotJson> 
 
 fn see(decoder: &mut Decoder, chunk: &Chunk<'_>, is_first: impl Fn(&Choice<'_>, usize) -> bool) {
     decoder.reading.see_model(chunk.model);
-    let groq = chunk.x_groq.0.as_ref();
-    for error in [Some(chunk.error), groq.map(|groq| groq.error)].into_iter().flatten() {
+    let groq = json::inner::<Groq<'_>>(chunk.x_groq).unwrap_or_default();
+    for error in [chunk.error, groq.error] {
         if let Some(error) = errors::read_value(error) {
             decoder.reading.see_error(error);
         }
     }
-    let usage = chunk.usage.0.as_ref();
-    for counts in [groq.and_then(|groq| groq.usage.0.as_ref()), usage].into_iter().flatten() {
-        counts.state(&mut decoder.reading.usage, Habit::OpenAi);
+    for stated in [groq.usage, chunk.usage] {
+        usage::state(&mut decoder.reading.usage, stated, Habit::OpenAi);
     }
     for (position, choice) in chunk.choices.iter().flat_map(|choices| &choices.0).enumerate() {
         // Every choice reaches the client; only the first is read further.
@@ -128,14 +127,14 @@ fn see(decoder: &mut Decoder, chunk: &Chunk<'_>, is_first: impl Fn(&Choice<'_>, 
             if let Some(word) = FinishReason::read(choice.finish_reason) {
                 decoder.reading.finish_reason = Some(word);
             }
-            if let Some(counts) = choice.usage.0.as_ref().filter(|_| usage.is_none()) {
-                counts.state(&mut decoder.reading.usage, Habit::OpenAi);
+            if chunk.usage.is_none() {
+                usage::state(&mut decoder.reading.usage, choice.usage, Habit::OpenAi);
             }
             for call in message.iter().flat_map(|message| &message.tool_calls.0) {
                 see_call(decoder, call);
             }
-            if let Some(function) = message.and_then(|message| message.function_call.0.as_ref()) {
-                see_call(decoder, &Call { function: Obj(Some(function.clone())), ..Call::default() });
+            if let Some(function) = message.and_then(|message| json::inner(message.function_call)) {
+                see_call(decoder, &Call { function: Obj(Some(function)), ..Call::default() });
             }
         }
     }
@@ -147,7 +146,7 @@ fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
     reading.refusal |= refused;
     reading.visible |= refused
         || !message.tool_calls.0.is_empty()
-        || message.function_call.0.is_some()
+        || json::is_filled(message.function_call)
         || json::is_filled(message.audio)
         || json::is_filled(message.images);
     reading.reasoning |= json::is_filled(message.reasoning)

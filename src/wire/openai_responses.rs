@@ -8,7 +8,7 @@ use super::{
     errors,
     json::{self, List, NotJson, Obj, Raw},
     reading::FinishReason,
-    usage::{Counts, Habit},
+    usage::{self, Habit},
 };
 
 json::object! {
@@ -34,7 +34,7 @@ json::object! {
         error: Raw<'a> = "error",
         incomplete_details: Obj<Incomplete<'a>> = "incomplete_details",
         output: Option<List<Item<'a>>> = "output",
-        usage: Obj<Counts<'a>> = "usage",
+        usage: Raw<'a> = "usage",
     }
 }
 
@@ -156,9 +156,7 @@ fn see_response(decoder: &mut Decoder, response: &Response<'_>) {
     if let Some(error) = errors::read_value(response.error) {
         decoder.reading.see_error(error);
     }
-    if let Some(counts) = &response.usage.0 {
-        counts.state(&mut decoder.reading.usage, Habit::OpenAi);
-    }
+    usage::state(&mut decoder.reading.usage, response.usage, Habit::OpenAi);
     for item in response.output.iter().flat_map(|output| &output.0) {
         see_item(decoder, item, None);
     }
