@@ -116,31 +116,30 @@ impl de::Visitor<'_> for Human {
     }
 }
 
-/// For `#[serde(with = "crate::human")]`.
-#[allow(dead_code)]
-pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+/// For `#[serde(with = "tower_belay::human")]`: writes a text.
+pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format(*duration))
 }
 
-/// For `#[serde(with = "crate::human")]`.
-#[allow(dead_code)]
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+/// For `#[serde(with = "tower_belay::human")]`: reads a text, and refuses a plain number.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     deserializer.deserialize_any(Human)
 }
 
-/// For `#[serde(default, with = "crate::human::option")]`.
-#[allow(dead_code)]
-pub(crate) mod option {
+/// For `#[serde(default, with = "tower_belay::human::option")]`.
+pub mod option {
     use super::*;
 
-    pub(crate) fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    /// Writes a text, or nothing.
+    pub fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
         match duration {
             Some(duration) => super::serialize(duration, serializer),
             None => serializer.serialize_none(),
         }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    /// Reads a text, or nothing.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
         struct Maybe;
 
         impl<'de> de::Visitor<'de> for Maybe {

@@ -2,81 +2,58 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use super::{
     calls::Fragment,
-    decoder::{Decoder, NotJson},
+    decoder::Decoder,
     errors,
-    json::{self, List, Obj, Raw},
+    json::{self, List, NotJson, Obj, Raw},
     reading::FinishReason,
-    usage::{Counts, Habit},
+    usage::{self, Habit},
 };
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Event<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    index: Raw<'a>,
-    #[serde(borrow)]
-    message: Obj<Message<'a>>,
-    #[serde(borrow)]
-    content_block: Obj<Block<'a>>,
-    #[serde(borrow)]
-    delta: Obj<Delta<'a>>,
-    #[serde(borrow)]
-    usage: Obj<Counts<'a>>,
+json::object! {
+    Event {
+        kind: Raw<'a> = "type",
+        index: Raw<'a> = "index",
+        message: Obj<Message<'a>> = "message",
+        content_block: Obj<Block<'a>> = "content_block",
+        delta: Obj<Delta<'a>> = "delta",
+        usage: Raw<'a> = "usage",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Message<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    model: Raw<'a>,
-    #[serde(borrow)]
-    content: Option<List<Block<'a>>>,
-    #[serde(borrow)]
-    stop_reason: Raw<'a>,
-    #[serde(borrow)]
-    usage: Obj<Counts<'a>>,
+json::object! {
+    Message {
+        kind: Raw<'a> = "type",
+        model: Raw<'a> = "model",
+        content: Option<List<Block<'a>>> = "content",
+        stop_reason: Raw<'a> = "stop_reason",
+        usage: Raw<'a> = "usage",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Block<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    name: Raw<'a>,
-    #[serde(borrow)]
-    input: Raw<'a>,
-    #[serde(borrow)]
-    text: Raw<'a>,
+json::object! {
+    Block {
+        kind: Raw<'a> = "type",
+        id: Raw<'a> = "id",
+        name: Raw<'a> = "name",
+        input: Raw<'a> = "input",
+        text: Raw<'a> = "text",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Delta<'a> {
-    #[serde(borrow)]
-    text: Raw<'a>,
-    #[serde(borrow)]
-    partial_json: Raw<'a>,
-    #[serde(borrow)]
-    thinking: Raw<'a>,
-    #[serde(borrow)]
-    signature: Raw<'a>,
-    #[serde(borrow)]
-    stop_reason: Raw<'a>,
+json::object! {
+    Delta {
+        text: Raw<'a> = "text",
+        partial_json: Raw<'a> = "partial_json",
+        thinking: Raw<'a> = "thinking",
+        signature: Raw<'a> = "signature",
+        stop_reason: Raw<'a> = "stop_reason",
+    }
 }
 
 pub(super) fn event(decoder: &mut Decoder, name: &str, data: &[u8]) -> Result<(), NotJson> {
-    let Obj(event) = json::read::<Event<'_>>(data).map_err(|_| NotJson)?;
+    let Obj(event) = json::read::<Obj<Event<'_>>>(data)?;
     let event = event.ok_or(NotJson)?;
     let kind = json::word(event.kind).unwrap_or(Cow::Borrowed(name));
     let index = json::count(event.index);
@@ -99,9 +76,7 @@ pub(super) fn event(decoder: &mut Decoder, name: &str, data: &[u8]) -> Result<()
         "message_delta" => {
             let word = event.delta.0.as_ref().and_then(|delta| FinishReason::read(delta.stop_reason));
             decoder.reading.finish_reason = word.or(decoder.reading.finish_reason.take());
-            if let Some(counts) = &event.usage.0 {
-                counts.state(&mut decoder.reading.usage, Habit::Anthropic);
-            }
+            usage::state(&mut decoder.reading.usage, event.usage, Habit::Anthropic);
         }
         "message_stop" => decoder.reading.done = true,
         "error" => {
@@ -120,7 +95,7 @@ pub(super) fn event(decoder: &mut Decoder, name: &str, data: &[u8]) -> Result<()
 
 /// Whether the body is an answer of this protocol.
 pub(super) fn body(decoder: &mut Decoder, body: &[u8]) -> Result<bool, NotJson> {
-    let Obj(message) = json::read::<Message<'_>>(body).map_err(|_| NotJson)?;
+    let Obj(message) = json::read::<Obj<Message<'_>>>(body)?;
     let Some(message) = message else { return Ok(false) };
     if message.content.is_none() && json::string(message.kind).as_deref() != Some("message") {
         return Ok(false);
@@ -131,9 +106,7 @@ pub(super) fn body(decoder: &mut Decoder, body: &[u8]) -> Result<bool, NotJson> 
 
 fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
     decoder.reading.see_model(message.model);
-    if let Some(counts) = &message.usage.0 {
-        counts.state(&mut decoder.reading.usage, Habit::Anthropic);
-    }
+    usage::state(&mut decoder.reading.usage, message.usage, Habit::Anthropic);
     let word = FinishReason::read(message.stop_reason);
     decoder.reading.finish_reason = word.or(decoder.reading.finish_reason.take());
     for block in message.content.iter().flat_map(|content| &content.0) {
@@ -149,7 +122,7 @@ fn see_block(decoder: &mut Decoder, block: &Block<'_>, index: Option<u64>) {
         "tool_use" => {
             reading.visible = true;
             let (id, name) = (json::word(block.id), json::word(block.name));
-            let arguments = block.input.map(|input| input.get());
+            let arguments = block.input;
             let fragment = Fragment { index, id: id.as_deref(), name: name.as_deref(), arguments };
             decoder.calls.start(&mut reading.tool_calls, &fragment);
         }

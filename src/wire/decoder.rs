@@ -1,12 +1,10 @@
 //! Turns events or a body into a [`Reading`], whatever the protocol.
 
-use serde::Deserialize;
-
 use super::{
     Protocol, anthropic,
     calls::Calls,
     errors,
-    json::{self, Obj, Raw},
+    json::{self, NotJson, Obj, Raw},
     openai_chat, openai_responses,
     reading::{Reading, StatedError},
     sse::Event,
@@ -35,20 +33,13 @@ pub struct Decoder {
     pub(super) calls: Calls,
 }
 
-/// Why an event could not be read.
-pub(super) struct NotJson;
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Sniff<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    object: Raw<'a>,
-    #[serde(borrow)]
-    choices: Raw<'a>,
-    #[serde(borrow)]
-    error: Raw<'a>,
+json::object! {
+    Sniff {
+        kind: Raw<'a> = "type",
+        object: Raw<'a> = "object",
+        choices: Raw<'a> = "choices",
+        error: Raw<'a> = "error",
+    }
 }
 
 impl Sniff<'_> {
@@ -176,7 +167,7 @@ impl Decoder {
 
     fn read_event(&mut self, name: &str, data: &[u8]) -> Result<(), NotJson> {
         if self.reading.protocol.is_none() {
-            let Obj(sniff) = json::read::<Sniff<'_>>(data).map_err(|_| NotJson)?;
+            let Obj(sniff) = json::read::<Obj<Sniff<'_>>>(data)?;
             self.reading.protocol = sniff.as_ref().and_then(Sniff::protocol);
             if self.reading.protocol.is_none() {
                 if (name == "error" || sniff.is_some_and(|sniff| json::is_filled(sniff.error)))
@@ -202,7 +193,7 @@ impl Decoder {
 
     fn read_body(&mut self, body: &[u8]) -> Result<(), NotJson> {
         if self.reading.protocol.is_none() {
-            let Obj(sniff) = json::read::<Sniff<'_>>(body).map_err(|_| NotJson)?;
+            let Obj(sniff) = json::read::<Obj<Sniff<'_>>>(body)?;
             self.reading.protocol = sniff.and_then(|sniff| sniff.protocol());
         }
         let is_answer = match self.reading.protocol {

@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::{
     Protocol, hints,
     json::{self, List, Obj, Raw},
@@ -17,65 +15,49 @@ use crate::{call::Effect, reason::Reason};
 const MAX_WORD: usize = 128;
 const MAX_MESSAGE: usize = 1024;
 
-/// Every shape in which an error was seen: OpenAI's and its dialects', FastAPI's, Hugging Face's, Google's.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Body<'a> {
-    #[serde(borrow)]
-    error: Raw<'a>,
-    #[serde(borrow)]
-    errors: List<Inner<'a>>,
+json::object! {
+    /// Every shape in which an error was seen: OpenAI's and its dialects', FastAPI's, Hugging Face's, Google's.
+    Body {
+        error: Raw<'a> = "error",
+        errors: List<Inner<'a>> = "errors",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Inner<'a> {
-    #[serde(borrow)]
-    code: Raw<'a>,
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    status: Raw<'a>,
-    #[serde(borrow)]
-    status_code: Raw<'a>,
-    #[serde(borrow, rename = "statusCode")]
-    status_code_camel: Raw<'a>,
-    #[serde(borrow)]
-    message: Raw<'a>,
-    #[serde(borrow)]
-    detail: Raw<'a>,
-    #[serde(borrow)]
-    details: List<Detail<'a>>,
-    #[serde(borrow)]
-    innererror: Obj<Coded<'a>>,
-    #[serde(borrow)]
-    estimated_time: Raw<'a>,
-    #[serde(borrow)]
-    resets_in_seconds: Raw<'a>,
+json::object! {
+    Inner {
+        code: Raw<'a> = "code",
+        kind: Raw<'a> = "type",
+        status: Raw<'a> = "status",
+        status_code: Raw<'a> = "status_code",
+        status_code_camel: Raw<'a> = "statusCode",
+        message: Raw<'a> = "message",
+        detail: Raw<'a> = "detail",
+        details: List<Detail<'a>> = "details",
+        innererror: Obj<Coded<'a>> = "innererror",
+        estimated_time: Raw<'a> = "estimated_time",
+        resets_in_seconds: Raw<'a> = "resets_in_seconds",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Coded<'a> {
-    #[serde(borrow)]
-    code: Raw<'a>,
+json::object! {
+    Coded {
+        code: Raw<'a> = "code",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Detail<'a> {
-    #[serde(borrow, rename = "retryDelay")]
-    retry_delay: Raw<'a>,
-    #[serde(borrow)]
-    reason: Raw<'a>,
+json::object! {
+    Detail {
+        retry_delay: Raw<'a> = "retryDelay",
+        reason: Raw<'a> = "reason",
+    }
 }
 
 /// Reads an error body whatever its shape; `None` where there is no JSON object.
 pub(super) fn read_body(body: &[u8]) -> Option<(StatedError, Option<Duration>)> {
     let body = body.trim_ascii();
     // Google's OpenAI-compatible endpoint wraps its errors in an array.
-    let outer: List<Inner<'_>> = serde_json::from_slice(body).ok()?;
-    let whole: List<Body<'_>> = serde_json::from_slice(body).ok()?;
+    let outer: List<Inner<'_>> = json::read(body).ok()?;
+    let whole: List<Body<'_>> = json::read(body).ok()?;
     let (outer, whole) = (outer.0.into_iter().next()?, whole.0.into_iter().next()?);
     let mut read = match whole.error {
         Some(error) => read_value(Some(error)),
@@ -105,7 +87,7 @@ pub(super) fn read_value(raw: Raw<'_>) -> Option<(StatedError, Option<Duration>)
     if let Some(message) = json::string(raw) {
         return Some(spoken(StatedError::default(), &message));
     }
-    match json::read::<Inner<'_>>(json::text(raw).as_bytes()) {
+    match json::read::<Obj<Inner<'_>>>(json::text(raw).as_bytes()) {
         Ok(Obj(Some(inner))) => Some(read_inner(&inner)),
         // A list of messages, a number: an error that says nothing we can trust.
         _ => Some(spoken(StatedError::default(), json::text(raw))),
@@ -121,13 +103,17 @@ fn read_inner(inner: &Inner<'_>) -> (StatedError, Option<Duration>) {
             .or_else(|| status(raw))
             .or_else(|| json::string(raw)?.parse().ok().filter(|s| (400..600).contains(s)));
     }
-    let is_word = |word: &str| word.parse::<u64>().is_err();
-    let word = |raw| json::word(raw).filter(|word| is_word(word)).map(|word| json::clip(&word, MAX_WORD).to_owned());
-    error.code = word(inner.code).or_else(|| word(inner.innererror.0.as_ref()?.code)).or_else(|| word(inner.status));
-    error.kind = word(inner.kind);
-    if error.code.is_none() {
-        error.code = inner.details.0.iter().find_map(|detail| word(detail.reason));
-    }
+    let is_status = |word: &str| word.parse().is_ok_and(|number: u16| (400..600).contains(&number));
+    let word = |raw| {
+        let word = json::word(raw).or_else(|| json::count(raw).map(|code| code.to_string().into()))?;
+        (!is_status(&word)).then(|| json::clip(&word, MAX_WORD).to_owned())
+    };
+    // Google's `reason` is finer than its `status`.
+    let google = [inner.details.0.iter().find_map(|detail| word(detail.reason)), word(inner.status)];
+    let mut google = google.into_iter().flatten();
+    let inner_code = || word(inner.innererror.0.as_ref()?.code);
+    error.code = word(inner.code).or_else(inner_code).or_else(|| google.next());
+    error.kind = word(inner.kind).or_else(|| google.next());
     error.loading = json::is_filled(inner.estimated_time);
     let message = json::string(inner.message).or_else(|| json::string_or_json(inner.detail)).unwrap_or_default();
     let (error, mut wait) = spoken(error, &message);
@@ -260,7 +246,10 @@ const BAD_KEY: &[&str] = &["incorrect api key", "invalid api key", "api key not 
 /// `status` is the HTTP status; a status inside the error comes before a success status. Above
 /// [`Effect::ReadOnly`] a server's failure proves nothing, unless the provider's own code says that it refused.
 pub fn error_reason(status: u16, error: &StatedError, effect: Effect) -> Reason {
-    let status = if status >= 400 { status } else { error.status.unwrap_or(0) };
+    let status = match status {
+        200..300 => error.status.unwrap_or(0),
+        status => status,
+    };
     let message = error.message.as_deref().unwrap_or("").to_ascii_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| message.contains(phrase));
     let on_read = |reason| if effect == Effect::ReadOnly { reason } else { Reason::Unproven };
@@ -276,7 +265,9 @@ pub fn error_reason(status: u16, error: &StatedError, effect: Effect) -> Reason 
         // `server_error` stands beside anything: the status is finer, and phrases are finer still.
         Some(Reason::ServerError) | None => {}
         Some(Reason::Timeout) => return on_read(Reason::Timeout),
-        // xAI and others send a bad key as 400; Groq sends wrong tool calls as 400: the code decides.
+        // OpenAI's answer to a project without access to the model; Azure's to a principal it does not know.
+        Some(Reason::NotFound) if status == 403 => return Reason::NotEntitled,
+        Some(Reason::PermissionDenied) if status == 401 => return Reason::Unauthenticated,
         Some(reason) => return reason,
     }
     if matches!(status, 0 | 400 | 413 | 422 | 500) && says(OVERFLOW) {

@@ -25,7 +25,8 @@ pub fn retry_after(headers: &HeaderMap, body_message: Option<&str>, now: SystemT
     wait = wait.max(body_message.and_then(in_message));
     for (name, value) in headers {
         let name = name.as_str();
-        let spent = name.contains("remaining") && value.to_str().is_ok_and(|left| left.trim().parse() == Ok(0.0_f64));
+        let spent = name.contains("remaining")
+            && value.to_str().is_ok_and(|left| left.trim().parse().is_ok_and(|left: f64| left <= 0.0));
         if spent {
             wait = wait.max(text(&name.replace("remaining", "reset")).and_then(|reset| point(reset, now)));
         }
@@ -98,7 +99,7 @@ fn finite(seconds: f64) -> Option<Duration> {
         return None;
     }
     // Rounded up to whole milliseconds: a hint is a lower bound, and 0.29 is not exact in a float.
-    let millis = (seconds * 1_000.0 - 1e-6).ceil().max(0.0);
+    let millis = (seconds * 1_000.0 - 1e-3).ceil().max(0.0);
     Some(Duration::from_millis(millis as u64).min(LONGEST))
 }
 
@@ -107,6 +108,7 @@ fn point(text: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(number) = text.parse::<f64>() {
         let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         return match number {
+            number if number.is_nan() => None,
             relative if relative < 1e9 => finite(relative),
             seconds if seconds < 1e11 => finite((seconds - since_epoch).max(0.0)),
             millis if millis < 1e14 => finite((millis / 1e3 - since_epoch).max(0.0)),

@@ -1,123 +1,86 @@
 //! OpenAI chat completions and their many dialects.
 
-use serde::Deserialize;
-
 use super::{
     calls::Fragment,
-    decoder::{Decoder, NotJson},
+    decoder::Decoder,
     errors,
-    json::{self, List, Obj, Raw},
+    json::{self, List, NotJson, Obj, Raw},
     reading::FinishReason,
-    usage::{Counts, Habit},
+    usage::{self, Habit},
 };
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Chunk<'a> {
-    #[serde(borrow)]
-    object: Raw<'a>,
-    #[serde(borrow)]
-    model: Raw<'a>,
-    #[serde(borrow)]
-    choices: Option<List<Choice<'a>>>,
-    #[serde(borrow)]
-    usage: Obj<Counts<'a>>,
-    #[serde(borrow)]
-    x_groq: Obj<Groq<'a>>,
-    #[serde(borrow)]
-    error: Raw<'a>,
+json::object! {
+    Chunk {
+        object: Raw<'a> = "object",
+        model: Raw<'a> = "model",
+        choices: Option<List<Choice<'a>>> = "choices",
+        usage: Raw<'a> = "usage",
+        x_groq: Raw<'a> = "x_groq",
+        error: Raw<'a> = "error",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Groq<'a> {
-    #[serde(borrow)]
-    usage: Obj<Counts<'a>>,
-    #[serde(borrow)]
-    error: Raw<'a>,
+json::object! {
+    Groq {
+        usage: Raw<'a> = "usage",
+        error: Raw<'a> = "error",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Choice<'a> {
-    #[serde(borrow)]
-    index: Raw<'a>,
-    #[serde(borrow)]
-    delta: Obj<Message<'a>>,
-    #[serde(borrow)]
-    message: Obj<Message<'a>>,
-    #[serde(borrow)]
-    text: Raw<'a>,
-    #[serde(borrow)]
-    finish_reason: Raw<'a>,
-    #[serde(borrow)]
-    usage: Obj<Counts<'a>>,
-    #[serde(borrow)]
-    error: Raw<'a>,
+json::object! {
+    Choice {
+        index: Raw<'a> = "index",
+        delta: Obj<Message<'a>> = "delta",
+        message: Obj<Message<'a>> = "message",
+        text: Raw<'a> = "text",
+        finish_reason: Raw<'a> = "finish_reason",
+        usage: Raw<'a> = "usage",
+        error: Raw<'a> = "error",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Message<'a> {
-    #[serde(borrow)]
-    content: Raw<'a>,
-    #[serde(borrow)]
-    refusal: Raw<'a>,
-    #[serde(borrow)]
-    reasoning: Raw<'a>,
-    #[serde(borrow)]
-    reasoning_content: Raw<'a>,
-    #[serde(borrow)]
-    reasoning_details: Raw<'a>,
-    #[serde(borrow)]
-    audio: Raw<'a>,
-    #[serde(borrow)]
-    images: Raw<'a>,
-    #[serde(borrow)]
-    tool_calls: List<Call<'a>>,
-    #[serde(borrow)]
-    function_call: Obj<Function<'a>>,
+json::object! {
+    Message {
+        content: Raw<'a> = "content",
+        refusal: Raw<'a> = "refusal",
+        reasoning: Raw<'a> = "reasoning",
+        reasoning_content: Raw<'a> = "reasoning_content",
+        reasoning_details: Raw<'a> = "reasoning_details",
+        audio: Raw<'a> = "audio",
+        images: Raw<'a> = "images",
+        tool_calls: List<Call<'a>> = "tool_calls",
+        function_call: Raw<'a> = "function_call",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Call<'a> {
-    #[serde(borrow)]
-    index: Raw<'a>,
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    function: Obj<Function<'a>>,
-    #[serde(borrow)]
-    custom: Obj<Function<'a>>,
+json::object! {
+    Call {
+        index: Raw<'a> = "index",
+        id: Raw<'a> = "id",
+        function: Obj<Function<'a>> = "function",
+        custom: Obj<Function<'a>> = "custom",
+    }
 }
 
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Function<'a> {
-    #[serde(borrow)]
-    name: Raw<'a>,
-    #[serde(borrow)]
-    arguments: Raw<'a>,
-    /// The free text of a custom tool.
-    #[serde(borrow)]
-    input: Raw<'a>,
+json::object! {
+    Function {
+        name: Raw<'a> = "name",
+        arguments: Raw<'a> = "arguments",
+        input: Raw<'a> = "input",
+    }
 }
 
-/// One part of a content that is a list.
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Part<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    text: Raw<'a>,
-    #[serde(borrow)]
-    refusal: Raw<'a>,
+json::object! {
+    /// One part of a content that is a list.
+    Part {
+        kind: Raw<'a> = "type",
+        text: Raw<'a> = "text",
+        refusal: Raw<'a> = "refusal",
+    }
 }
 
 pub(super) fn event(decoder: &mut Decoder, data: &[u8]) -> Result<(), NotJson> {
-    let Obj(chunk) = json::read::<Chunk<'_>>(data).map_err(|_| NotJson)?;
+    let Obj(chunk) = json::read::<Obj<Chunk<'_>>>(data)?;
     let chunk = chunk.ok_or(NotJson)?;
     if chunk.choices.is_none()
         && json::string(chunk.object).is_some_and(|object| object == "error")
@@ -131,7 +94,7 @@ pub(super) fn event(decoder: &mut Decoder, data: &[u8]) -> Result<(), NotJson> {
 
 /// Whether the body is an answer of this protocol.
 pub(super) fn body(decoder: &mut Decoder, body: &[u8]) -> Result<bool, NotJson> {
-    let Obj(chunk) = json::read::<Chunk<'_>>(body).map_err(|_| NotJson)?;
+    let Obj(chunk) = json::read::<Obj<Chunk<'_>>>(body)?;
     let Some(chunk) = chunk else { return Ok(false) };
     let choices = chunk.choices.as_ref().map_or(&[][..], |choices| &choices.0);
     let first = choices.iter().position(|choice| json::count(choice.index) == Some(0)).unwrap_or(0);
@@ -141,15 +104,14 @@ pub(super) fn body(decoder: &mut Decoder, body: &[u8]) -> Result<bool, NotJson> 
 
 fn see(decoder: &mut Decoder, chunk: &Chunk<'_>, is_first: impl Fn(&Choice<'_>, usize) -> bool) {
     decoder.reading.see_model(chunk.model);
-    let groq = chunk.x_groq.0.as_ref();
-    for error in [Some(chunk.error), groq.map(|groq| groq.error)].into_iter().flatten() {
+    let groq = json::inner::<Groq<'_>>(chunk.x_groq).unwrap_or_default();
+    for error in [chunk.error, groq.error] {
         if let Some(error) = errors::read_value(error) {
             decoder.reading.see_error(error);
         }
     }
-    let usage = chunk.usage.0.as_ref();
-    for counts in [groq.and_then(|groq| groq.usage.0.as_ref()), usage].into_iter().flatten() {
-        counts.state(&mut decoder.reading.usage, Habit::OpenAi);
+    for stated in [groq.usage, chunk.usage] {
+        usage::state(&mut decoder.reading.usage, stated, Habit::OpenAi);
     }
     for (position, choice) in chunk.choices.iter().flat_map(|choices| &choices.0).enumerate() {
         // Every choice reaches the client; only the first is read further.
@@ -165,14 +127,14 @@ fn see(decoder: &mut Decoder, chunk: &Chunk<'_>, is_first: impl Fn(&Choice<'_>, 
             if let Some(word) = FinishReason::read(choice.finish_reason) {
                 decoder.reading.finish_reason = Some(word);
             }
-            if let Some(counts) = choice.usage.0.as_ref().filter(|_| usage.is_none()) {
-                counts.state(&mut decoder.reading.usage, Habit::OpenAi);
+            if chunk.usage.is_none() {
+                usage::state(&mut decoder.reading.usage, choice.usage, Habit::OpenAi);
             }
             for call in message.iter().flat_map(|message| &message.tool_calls.0) {
                 see_call(decoder, call);
             }
-            if let Some(function) = message.and_then(|message| message.function_call.0.as_ref()) {
-                see_call(decoder, &Call { function: Obj(Some(function.clone())), ..Call::default() });
+            if let Some(function) = message.and_then(|message| json::inner(message.function_call)) {
+                see_call(decoder, &Call { function: Obj(Some(function)), ..Call::default() });
             }
         }
     }
@@ -184,7 +146,7 @@ fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
     reading.refusal |= refused;
     reading.visible |= refused
         || !message.tool_calls.0.is_empty()
-        || message.function_call.0.is_some()
+        || json::is_filled(message.function_call)
         || json::is_filled(message.audio)
         || json::is_filled(message.images);
     reading.reasoning |= json::is_filled(message.reasoning)
@@ -193,12 +155,15 @@ fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
     if !json::is_filled(message.content) {
         return;
     }
-    if !json::text(message.content).starts_with('[') {
+    let content = json::text(message.content);
+    let parts =
+        if content.starts_with('[') { json::read(content.as_bytes()).unwrap_or_default() } else { List::default() };
+    if parts.0.is_empty() {
         reading.visible = true;
         return;
     }
-    let parts = serde_json::from_str::<List<Part<'_>>>(json::text(message.content)).unwrap_or_default();
-    for part in &parts.0 {
+    let List::<Part<'_>>(parts) = parts;
+    for part in &parts {
         match json::string(part.kind).as_deref() {
             Some("thinking" | "reasoning" | "redacted_thinking" | "summary") => reading.reasoning = true,
             Some("text" | "output_text") => reading.visible |= json::is_filled(part.text),

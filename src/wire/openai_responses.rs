@@ -2,100 +2,70 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use super::{
     calls::Fragment,
-    decoder::{Decoder, NotJson},
+    decoder::Decoder,
     errors,
-    json::{self, List, Obj, Raw},
+    json::{self, List, NotJson, Obj, Raw},
     reading::FinishReason,
-    usage::{Counts, Habit},
+    usage::{self, Habit},
 };
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Event<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    response: Obj<Response<'a>>,
-    #[serde(borrow)]
-    item: Obj<Item<'a>>,
-    #[serde(borrow)]
-    part: Obj<Part<'a>>,
-    #[serde(borrow)]
-    output_index: Raw<'a>,
-    #[serde(borrow)]
-    delta: Raw<'a>,
-    #[serde(borrow)]
-    text: Raw<'a>,
-    #[serde(borrow)]
-    refusal: Raw<'a>,
-    #[serde(borrow)]
-    arguments: Raw<'a>,
-    #[serde(borrow)]
-    input: Raw<'a>,
+json::object! {
+    Event {
+        kind: Raw<'a> = "type",
+        response: Obj<Response<'a>> = "response",
+        item: Obj<Item<'a>> = "item",
+        part: Obj<Part<'a>> = "part",
+        output_index: Raw<'a> = "output_index",
+        delta: Raw<'a> = "delta",
+        text: Raw<'a> = "text",
+        refusal: Raw<'a> = "refusal",
+        arguments: Raw<'a> = "arguments",
+        input: Raw<'a> = "input",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Response<'a> {
-    #[serde(borrow)]
-    object: Raw<'a>,
-    #[serde(borrow)]
-    model: Raw<'a>,
-    #[serde(borrow)]
-    status: Raw<'a>,
-    #[serde(borrow)]
-    error: Raw<'a>,
-    #[serde(borrow)]
-    incomplete_details: Obj<Incomplete<'a>>,
-    #[serde(borrow)]
-    output: Option<List<Item<'a>>>,
-    #[serde(borrow)]
-    usage: Obj<Counts<'a>>,
+json::object! {
+    Response {
+        object: Raw<'a> = "object",
+        model: Raw<'a> = "model",
+        status: Raw<'a> = "status",
+        error: Raw<'a> = "error",
+        incomplete_details: Obj<Incomplete<'a>> = "incomplete_details",
+        output: Option<List<Item<'a>>> = "output",
+        usage: Raw<'a> = "usage",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Incomplete<'a> {
-    #[serde(borrow)]
-    reason: Raw<'a>,
+json::object! {
+    Incomplete {
+        reason: Raw<'a> = "reason",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Item<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    call_id: Raw<'a>,
-    #[serde(borrow)]
-    name: Raw<'a>,
-    #[serde(borrow)]
-    arguments: Raw<'a>,
-    #[serde(borrow)]
-    input: Raw<'a>,
-    #[serde(borrow)]
-    content: List<Part<'a>>,
+json::object! {
+    Item {
+        kind: Raw<'a> = "type",
+        id: Raw<'a> = "id",
+        call_id: Raw<'a> = "call_id",
+        name: Raw<'a> = "name",
+        arguments: Raw<'a> = "arguments",
+        input: Raw<'a> = "input",
+        content: List<Part<'a>> = "content",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Part<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    text: Raw<'a>,
-    #[serde(borrow)]
-    refusal: Raw<'a>,
+json::object! {
+    Part {
+        kind: Raw<'a> = "type",
+        text: Raw<'a> = "text",
+        refusal: Raw<'a> = "refusal",
+    }
 }
 
 pub(super) fn event(decoder: &mut Decoder, name: &str, data: &[u8]) -> Result<(), NotJson> {
-    let Obj(event) = json::read::<Event<'_>>(data).map_err(|_| NotJson)?;
+    let Obj(event) = json::read::<Obj<Event<'_>>>(data)?;
     let event = event.ok_or(NotJson)?;
     let kind = json::word(event.kind).unwrap_or(Cow::Borrowed(name));
     let kind = kind.strip_prefix("response.").unwrap_or(&kind);
@@ -159,7 +129,7 @@ fn see_piece(decoder: &mut Decoder, event: &Event<'_>, kind: &str) {
 
 /// Whether the body is an answer of this protocol.
 pub(super) fn body(decoder: &mut Decoder, body: &[u8]) -> Result<bool, NotJson> {
-    let Obj(response) = json::read::<Response<'_>>(body).map_err(|_| NotJson)?;
+    let Obj(response) = json::read::<Obj<Response<'_>>>(body)?;
     let Some(response) = response else { return Ok(false) };
     if response.output.is_none() && json::string(response.object).as_deref() != Some("response") {
         return Ok(false);
@@ -186,9 +156,7 @@ fn see_response(decoder: &mut Decoder, response: &Response<'_>) {
     if let Some(error) = errors::read_value(response.error) {
         decoder.reading.see_error(error);
     }
-    if let Some(counts) = &response.usage.0 {
-        counts.state(&mut decoder.reading.usage, Habit::OpenAi);
-    }
+    usage::state(&mut decoder.reading.usage, response.usage, Habit::OpenAi);
     for item in response.output.iter().flat_map(|output| &output.0) {
         see_item(decoder, item, None);
     }

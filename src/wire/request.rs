@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use super::{
     Protocol,
-    json::{self, List, Obj, Raw},
+    json::{self, Cursor, Obj, Raw},
 };
 
 /// The protocol by the path, without its query.
@@ -53,69 +51,48 @@ pub struct RequestFacts {
     pub background: bool,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Body<'a> {
-    #[serde(borrow)]
-    model: Raw<'a>,
-    #[serde(borrow)]
-    stream: Raw<'a>,
-    #[serde(borrow)]
-    stream_options: Obj<StreamOptions<'a>>,
-    #[serde(borrow)]
-    max_tokens: Raw<'a>,
-    #[serde(borrow)]
-    max_completion_tokens: Raw<'a>,
-    #[serde(borrow)]
-    max_output_tokens: Raw<'a>,
-    #[serde(borrow)]
-    background: Raw<'a>,
-    #[serde(borrow)]
-    tools: Raw<'a>,
-    #[serde(borrow)]
-    functions: Raw<'a>,
-    /// Responses: a stored prompt brings tools that are not in the body.
-    #[serde(borrow)]
-    prompt: Raw<'a>,
-    #[serde(borrow)]
-    mcp_servers: Raw<'a>,
-    /// Anthropic: a container with skills runs code.
-    #[serde(borrow)]
-    container: Raw<'a>,
-    #[serde(borrow)]
-    web_search_options: Raw<'a>,
-    #[serde(borrow)]
-    search_parameters: Raw<'a>,
-    #[serde(borrow)]
-    plugins: Raw<'a>,
-    #[serde(borrow)]
-    data_sources: Raw<'a>,
-    #[serde(borrow)]
-    compound_custom: Raw<'a>,
-    #[serde(borrow)]
-    enable_search: Raw<'a>,
+json::object! {
+    Body {
+        model: Raw<'a> = "model",
+        stream: Raw<'a> = "stream",
+        stream_options: Obj<StreamOptions<'a>> = "stream_options",
+        max_tokens: Raw<'a> = "max_tokens",
+        max_completion_tokens: Raw<'a> = "max_completion_tokens",
+        max_output_tokens: Raw<'a> = "max_output_tokens",
+        background: Raw<'a> = "background",
+        tools: Raw<'a> = "tools",
+        functions: Raw<'a> = "functions",
+        // Responses: a stored prompt brings tools that are not in the body.
+        prompt: Raw<'a> = "prompt",
+        mcp_servers: Raw<'a> = "mcp_servers",
+        // Anthropic: a container with skills runs code.
+        container: Raw<'a> = "container",
+        web_search_options: Raw<'a> = "web_search_options",
+        search_parameters: Raw<'a> = "search_parameters",
+        plugins: Raw<'a> = "plugins",
+        data_sources: Raw<'a> = "data_sources",
+        compound_custom: Raw<'a> = "compound_custom",
+        enable_search: Raw<'a> = "enable_search",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct StreamOptions<'a> {
-    #[serde(borrow)]
-    include_usage: Raw<'a>,
+json::object! {
+    StreamOptions {
+        include_usage: Raw<'a> = "include_usage",
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Tool<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    function: Raw<'a>,
+json::object! {
+    Tool {
+        kind: Raw<'a> = "type",
+        function: Raw<'a> = "function",
+    }
 }
 
 impl RequestFacts {
     /// Reads a request; `None` where its body is not one JSON object, or says a thing twice.
     pub fn read(protocol: Protocol, path: &str, body: &[u8]) -> Option<Self> {
-        let Obj(body) = json::read::<Body<'_>>(body).ok()?;
+        let Obj(body) = json::read_once::<Obj<Body<'_>>>(body).ok()?;
         let body = body?;
         let model = json::word(body.model).or_else(|| model_in(path).map(Cow::Borrowed));
         let asked = body.stream_options.0.as_ref().and_then(|options| options.include_usage);
@@ -123,7 +100,7 @@ impl RequestFacts {
         let implied = path.ends_with(":streamRawPredict");
         Some(Self {
             stream: json::is_true(body.stream) || implied,
-            include_usage: asked.map(|asked| asked.get() == "true"),
+            include_usage: asked.map(|asked| asked == "true"),
             max_output_tokens: limits.into_iter().find_map(json::count),
             has_tools: json::is_filled(body.tools) || json::is_filled(body.functions),
             provider_executed: provider_executed(protocol, &body, model.as_deref().unwrap_or("")),
@@ -149,17 +126,20 @@ fn provider_executed(protocol: Protocol, body: &Body<'_>, model: &str) -> bool {
     };
     // OpenRouter's suffix for searching, and Groq's systems that run tools whatever the request says.
     let model_runs_tools = model.ends_with(":online") || model.contains("compound");
-    fields.iter().any(|field| json::is_filled(*field)) || model_runs_tools || has_provider_tool(protocol, body.tools)
+    // `"web_search_options": {}` asks for it.
+    let asked = |field: &Raw<'_>| json::is_filled(*field) || json::text(*field).starts_with('{');
+    fields.iter().any(asked) || model_runs_tools || has_provider_tool(protocol, body.tools)
 }
 
 fn has_provider_tool(protocol: Protocol, tools: Raw<'_>) -> bool {
     if !json::is_filled(tools) {
         return false;
     }
-    let Ok(elements) = serde_json::from_str::<Vec<Raw<'_>>>(json::text(tools)) else { return true };
-    let List(tools) = serde_json::from_str::<List<Tool<'_>>>(json::text(tools)).unwrap_or_default();
-    // Elements that are not objects, or too many to be looked at.
-    elements.len() != tools.len() || !tools.iter().all(|tool| is_client_tool(protocol, tool))
+    let Some(tools) = json::elements(tools) else { return true };
+    !tools.into_iter().all(|tool| match json::read_once::<Obj<Tool<'_>>>(json::text(tool).as_bytes()) {
+        Ok(Obj(Some(tool))) => is_client_tool(protocol, &tool),
+        _ => false,
+    })
 }
 
 fn is_client_tool(protocol: Protocol, tool: &Tool<'_>) -> bool {
@@ -178,23 +158,16 @@ fn is_client_tool(protocol: Protocol, tool: &Tool<'_>) -> bool {
 /// `None` where the body is not a JSON object or has `stream_options` already. Only streams may carry it: ask
 /// [`RequestFacts::stream`] first.
 pub fn with_include_usage(body: &[u8]) -> Option<Vec<u8>> {
-    #[derive(Deserialize, Default)]
-    #[serde(default)]
-    struct Known {
-        stream_options: Present,
-    }
-    /// Whether there is anything, null included.
-    #[derive(Default)]
-    struct Present(bool);
-    impl<'de> Deserialize<'de> for Present {
-        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self(true))
-        }
-    }
     const OPTION: &[u8] = br#""stream_options":{"include_usage":true}"#;
 
-    let Obj(known) = json::read::<Known>(body).ok()?;
-    if known?.stream_options.0 {
+    let mut cursor = Cursor::new(body).ok()?;
+    let mut stated = false;
+    let walked = cursor.object(|cursor, key| {
+        stated |= key == "stream_options";
+        cursor.skip()
+    });
+    walked.and_then(|()| cursor.end()).ok()?;
+    if stated {
         return None;
     }
     let (before, inside) = body.split_at(body.iter().position(|byte| *byte == b'{')? + 1);

@@ -212,8 +212,13 @@ impl SseSplitter {
             self.line.extend_from_slice(&piece[..piece.len().min(PREFIX + BOM.len())]);
         }
         let line = self.line.strip_prefix(BOM).filter(|_| !self.begun).unwrap_or(&self.line);
-        if !matches!(field(line), Field::Other) {
-            self.overflow();
+        match field(line) {
+            Field::Other => {}
+            Field::Error(_) => {
+                self.name = b"error".to_vec();
+                self.overflow();
+            }
+            Field::Data(_) | Field::Name(_) => self.overflow(),
         }
         self.begun = true;
         self.line = Vec::new();

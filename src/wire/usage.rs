@@ -1,52 +1,33 @@
 //! Reads token counts in the words of every protocol.
 
-use serde::Deserialize;
-
-use super::json::{self, Obj, Raw};
+use super::json::{self, Raw};
 use crate::verdict::Usage;
 
-#[derive(Debug, Default, Clone, Deserialize)]
-#[serde(default)]
-pub(super) struct Counts<'a> {
-    #[serde(borrow)]
-    prompt_tokens: Raw<'a>,
-    #[serde(borrow)]
-    input_tokens: Raw<'a>,
-    #[serde(borrow)]
-    completion_tokens: Raw<'a>,
-    #[serde(borrow)]
-    output_tokens: Raw<'a>,
-    #[serde(borrow)]
-    total_tokens: Raw<'a>,
-    #[serde(borrow)]
-    prompt_tokens_details: Obj<Details<'a>>,
-    #[serde(borrow)]
-    input_tokens_details: Obj<Details<'a>>,
-    #[serde(borrow)]
-    completion_tokens_details: Obj<Details<'a>>,
-    #[serde(borrow)]
-    output_tokens_details: Obj<Details<'a>>,
-    #[serde(borrow)]
-    cache_read_input_tokens: Raw<'a>,
-    #[serde(borrow)]
-    cache_creation_input_tokens: Raw<'a>,
-    #[serde(borrow)]
-    prompt_cache_hit_tokens: Raw<'a>,
-    #[serde(borrow)]
-    cached_tokens: Raw<'a>,
+json::object! {
+    Counts {
+        prompt_tokens: Raw<'a> = "prompt_tokens",
+        input_tokens: Raw<'a> = "input_tokens",
+        completion_tokens: Raw<'a> = "completion_tokens",
+        output_tokens: Raw<'a> = "output_tokens",
+        total_tokens: Raw<'a> = "total_tokens",
+        prompt_tokens_details: Raw<'a> = "prompt_tokens_details",
+        input_tokens_details: Raw<'a> = "input_tokens_details",
+        completion_tokens_details: Raw<'a> = "completion_tokens_details",
+        output_tokens_details: Raw<'a> = "output_tokens_details",
+        cache_read_input_tokens: Raw<'a> = "cache_read_input_tokens",
+        cache_creation_input_tokens: Raw<'a> = "cache_creation_input_tokens",
+        prompt_cache_hit_tokens: Raw<'a> = "prompt_cache_hit_tokens",
+        cached_tokens: Raw<'a> = "cached_tokens",
+    }
 }
 
-#[derive(Debug, Default, Clone, Deserialize)]
-#[serde(default)]
-struct Details<'a> {
-    #[serde(borrow)]
-    cached_tokens: Raw<'a>,
-    #[serde(borrow)]
-    cache_write_tokens: Raw<'a>,
-    #[serde(borrow)]
-    reasoning_tokens: Raw<'a>,
-    #[serde(borrow)]
-    thinking_tokens: Raw<'a>,
+json::object! {
+    Details {
+        cached_tokens: Raw<'a> = "cached_tokens",
+        cache_write_tokens: Raw<'a> = "cache_write_tokens",
+        reasoning_tokens: Raw<'a> = "reasoning_tokens",
+        thinking_tokens: Raw<'a> = "thinking_tokens",
+    }
 }
 
 /// What a protocol's `input_tokens` contain.
@@ -56,41 +37,38 @@ pub(super) enum Habit {
     Anthropic,
 }
 
-impl Counts<'_> {
-    /// Sets what is stated, and leaves the rest as it was: a later statement counts, none is ever added.
-    pub(super) fn state(&self, usage: &mut Option<Usage>, habit: Habit) {
-        let input = self.prompt_tokens_details.0.as_ref().or(self.input_tokens_details.0.as_ref());
-        let output = self.completion_tokens_details.0.as_ref().or(self.output_tokens_details.0.as_ref());
-        let count = |raws: &[Raw<'_>]| raws.iter().find_map(|raw| json::count(*raw));
-        let inner = |details: Option<&Details<'_>>, pick: fn(&Details<'_>) -> Option<u64>| details.and_then(pick);
-        let stated = Usage {
-            input_tokens: count(&[self.prompt_tokens, self.input_tokens]),
-            output_tokens: count(&[self.completion_tokens, self.output_tokens]),
-            total_tokens: json::count(self.total_tokens),
-            cached_input_tokens: inner(input, |details| json::count(details.cached_tokens))
-                .or_else(|| count(&[self.cache_read_input_tokens, self.prompt_cache_hit_tokens, self.cached_tokens])),
-            cache_write_input_tokens: inner(input, |details| json::count(details.cache_write_tokens))
-                .or_else(|| json::count(self.cache_creation_input_tokens)),
-            reasoning_tokens: inner(output, |details| {
-                json::count(details.reasoning_tokens).or_else(|| json::count(details.thinking_tokens))
-            }),
-            ..Usage::default()
-        };
-        if stated == Usage::default() {
-            return;
-        }
-        let known = usage.get_or_insert_default();
-        known.input_tokens = stated.input_tokens.or(known.input_tokens);
-        known.output_tokens = stated.output_tokens.or(known.output_tokens);
-        known.total_tokens = stated.total_tokens.or(known.total_tokens);
-        known.cached_input_tokens = stated.cached_input_tokens.or(known.cached_input_tokens);
-        known.cache_write_input_tokens = stated.cache_write_input_tokens.or(known.cache_write_input_tokens);
-        known.reasoning_tokens = stated.reasoning_tokens.or(known.reasoning_tokens);
-        // Anthropic's names inside the chat protocol, and nothing else about the cache: Anthropic's habit too.
-        let foreign = input.is_none() && json::count(self.cache_read_input_tokens).is_some();
-        known.input_includes_cached = habit == Habit::OpenAi && !foreign && includes_cached(known);
-        known.output_includes_reasoning = includes_reasoning(known);
+/// Sets what is stated, and leaves the rest as it was: a later statement counts, none is ever added.
+pub(super) fn state(usage: &mut Option<Usage>, stated: Raw<'_>, habit: Habit) {
+    let Some(counts) = json::inner::<Counts<'_>>(stated) else { return };
+    let input = json::inner::<Details<'_>>(counts.prompt_tokens_details.or(counts.input_tokens_details));
+    let output = json::inner::<Details<'_>>(counts.completion_tokens_details.or(counts.output_tokens_details));
+    let count = |raws: &[Raw<'_>]| raws.iter().find_map(|raw| json::count(*raw));
+    let cached = input.as_ref().and_then(|details| json::count(details.cached_tokens));
+    let written = input.as_ref().and_then(|details| json::count(details.cache_write_tokens));
+    let stated = Usage {
+        input_tokens: count(&[counts.prompt_tokens, counts.input_tokens]),
+        output_tokens: count(&[counts.completion_tokens, counts.output_tokens]),
+        total_tokens: json::count(counts.total_tokens),
+        cached_input_tokens: cached
+            .or_else(|| count(&[counts.cache_read_input_tokens, counts.prompt_cache_hit_tokens, counts.cached_tokens])),
+        cache_write_input_tokens: written.or_else(|| json::count(counts.cache_creation_input_tokens)),
+        reasoning_tokens: output.and_then(|details| count(&[details.reasoning_tokens, details.thinking_tokens])),
+        ..Usage::default()
+    };
+    if stated == Usage::default() {
+        return;
     }
+    let known = usage.get_or_insert_default();
+    known.input_tokens = stated.input_tokens.or(known.input_tokens);
+    known.output_tokens = stated.output_tokens.or(known.output_tokens);
+    known.total_tokens = stated.total_tokens.or(known.total_tokens);
+    known.cached_input_tokens = stated.cached_input_tokens.or(known.cached_input_tokens);
+    known.cache_write_input_tokens = stated.cache_write_input_tokens.or(known.cache_write_input_tokens);
+    known.reasoning_tokens = stated.reasoning_tokens.or(known.reasoning_tokens);
+    // Anthropic's names inside the chat protocol, and nothing else about the cache: Anthropic's habit too.
+    let foreign = input.is_none() && json::count(counts.cache_read_input_tokens).is_some();
+    known.input_includes_cached = habit == Habit::OpenAi && !foreign && includes_cached(known);
+    known.output_includes_reasoning = includes_reasoning(known);
 }
 
 /// OpenAI's habit, unless the numbers themselves deny it.
