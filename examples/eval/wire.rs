@@ -61,7 +61,7 @@ impl Recorded {
     }
 }
 
-pub async fn run(chunk: usize) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(chunk: usize) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let line = line?;

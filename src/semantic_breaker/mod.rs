@@ -64,17 +64,9 @@
 
 mod admission;
 mod config;
-mod cooldown;
-mod event;
-mod evidence;
 mod future;
-mod gate;
 mod handle;
-mod health;
 mod layer;
-mod lease;
-mod operate;
-mod pending;
 mod plan;
 mod probing;
 mod rows;
@@ -83,18 +75,7 @@ mod shared;
 mod state;
 mod steering;
 mod tell;
-mod time;
-mod window;
 mod words;
-
-#[cfg(test)]
-mod model;
-#[cfg(test)]
-mod model_events;
-#[cfg(test)]
-mod model_tests;
-#[cfg(test)]
-mod tests;
 
 pub use config::TripCard;
 pub use future::ResponseFuture;

@@ -51,20 +51,11 @@ impl Shared {
 
     fn settle_probe(&self, call: &Call, ProbeLease { circuit, lease }: ProbeLease, verdict: &Verdict) {
         let (card, plan, now) = (self.card(), self.plan(), Instant::now());
-        let settled = Settled {
-            stamp: self.epoch.load(Ordering::Acquire),
-            lease: Some(lease),
-            effect: call.effect_kind(),
-            action: None,
-            verdict,
-            latency: None,
-            queued: false,
-            score: None,
-            cost: None,
-        };
+        let stamp = self.epoch.load(Ordering::Acquire);
+        let settled = Settled { lease: Some(lease), ..Settled::new(stamp, call.effect_kind(), verdict) };
         let changes =
             self.cells[circuit as usize].look(call, plan.scope(circuit, call), &At { now, rules: &*card }, |cell| {
-                cell.settle(&settled, &mut self.moment(now, &card, &mut || self.next_epoch()))
+                cell.settle(&settled, self.moment(now, &card, &mut || self.next_epoch()))
             });
         self.tell(circuit, call, plan, &changes.unwrap_or_default());
     }

@@ -13,11 +13,10 @@ use tower::{BoxError, util::BoxCloneSyncService};
 
 use super::{
     TripCard,
-    evidence::needs_cell,
     plan::Plan,
-    state::{Admit, Ask, Cell, Changes, LeaseId, Moment, Settled},
+    state::{Admit, Ask, Cell, Changes, LeaseId, Moment, Settled, needs_cell},
     tell::{Hooks, News},
-    words::{self, Circuit, Signal},
+    words::{Circuit, Signal},
 };
 use crate::{
     call::{Call, Effect, KeyRef},
@@ -168,7 +167,7 @@ impl Shared {
         let mut probe = None;
         for circuit in ORDER {
             let scope = plan.scope(circuit, call);
-            let admit = |cell: &mut Cell| cell.admit(&ask, &mut self.moment(now, &card, &mut || self.next_epoch()));
+            let admit = |cell: &mut Cell| cell.admit(&ask, self.moment(now, &card, &mut || self.next_epoch()));
             let looked = self.cells[circuit as usize].look(call, scope, &At { now, rules: &*card }, admit);
             let Some((admit, changes)) = looked else { continue };
             self.tell(circuit, call, plan, &changes);
@@ -193,6 +192,8 @@ impl Shared {
                 }
             }
         }
+        // Asking may have begun a phase, to which this call then belongs.
+        pass.stamp = self.epoch.load(Ordering::Acquire);
         let Some(lease) = probe else { return Ok(pass) };
         if let Some(leases) = &mut pass.leases {
             leases[lease.circuit as usize] = None;
@@ -233,8 +234,7 @@ impl Shared {
                 score: verdict.score,
                 cost: verdict.cost,
             };
-            let settle =
-                |cell: &mut Cell| cell.settle(&settled, &mut self.moment(now, &card, &mut || self.next_epoch()));
+            let settle = |cell: &mut Cell| cell.settle(&settled, self.moment(now, &card, &mut || self.next_epoch()));
             let (cells, scope) = (&self.cells[circuit as usize], plan.scope(circuit, call));
             let at = At { now, rules: &*card };
             let changes = if needs_cell(circuit, &settled, &card) {
@@ -316,18 +316,10 @@ impl Shared {
 /// The layer's name in refusals and metrics.
 pub(super) const LAYER: &str = "semantic_breaker";
 
-fn refusal_code(refusal: words::Refusal, cause: Signal) -> Refusal {
+fn refusal_code(refusal: Refusal, cause: Signal) -> Refusal {
     match (refusal, cause) {
-        (words::Refusal::Open, Signal::Malformed | Signal::Quality) => Refusal::Degraded,
-        (words::Refusal::Open, _) => Refusal::Open,
-        (words::Refusal::Probing, _) => Refusal::Probing,
-        (words::Refusal::Recovering, _) => Refusal::Recovering,
-        (words::Refusal::AwaitingProbe, _) => Refusal::AwaitingProbe,
-        (words::Refusal::Gated, _) => Refusal::Gated,
-        (words::Refusal::ActorBlocked, _) => Refusal::ActorBlocked,
-        (words::Refusal::CredentialOpen, _) => Refusal::CredentialOpen,
-        (words::Refusal::WritesOpen, _) => Refusal::WritesOpen,
-        (words::Refusal::ForcedOpen, _) => Refusal::ForcedOpen,
+        (Refusal::Open, Signal::Malformed | Signal::Quality) => Refusal::Degraded,
+        (refusal, _) => refusal,
     }
 }
 

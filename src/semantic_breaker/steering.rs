@@ -53,9 +53,9 @@ impl Shared {
     }
 
     /// Changes the circuit of a call's key, making it where there is none.
-    pub(super) fn operate(&self, circuit: Circuit, call: &Call, act: impl Fn(&mut Cell, &mut Moment<'_>) -> Changes) {
+    pub(super) fn operate(&self, circuit: Circuit, call: &Call, act: impl Fn(&mut Cell, Moment<'_>) -> Changes) {
         let (card, plan, now) = (self.card(), self.plan(), Instant::now());
-        let act = |cell: &mut Cell| act(cell, &mut self.moment(now, &card, &mut || self.next_epoch()));
+        let act = |cell: &mut Cell| act(cell, self.moment(now, &card, &mut || self.next_epoch()));
         let (cells, at) = (&self.cells[circuit as usize], At { now, rules: &*card });
         let changes = cells.make(call, plan.scope(circuit, call), &at, || self.new_cell(circuit, now), act);
         self.tell(circuit, call, plan, &changes);

@@ -32,7 +32,7 @@ pub(super) struct News<'a> {
 impl Hooks {
     pub(super) fn tell(&self, news: &News<'_>) {
         let Changes { transition, alert, reconcile } = news.changes;
-        if let Some(words::Transition { from, to, cause, .. }) = *transition {
+        if let Some(words::Shift { from, to, cause, .. }) = *transition {
             let News { circuit, scope, key, .. } = news;
             tracing::warn!(layer = LAYER, %circuit, %key, %from, %to, signal = %cause, "breaker state changed");
             let labels = [("circuit", circuit.code()), ("to", to.code()), ("signal", cause.code())];
@@ -48,8 +48,8 @@ impl Hooks {
             }
         }
         match alert {
-            Some(words::Alert::ActorBlocked) => self.alert(AlertKind::Security, &news.key),
-            Some(words::Alert::AwaitingProbe) => self.alert(AlertKind::AwaitingProbe, &news.key),
+            Some(words::Notice::ActorBlocked) => self.alert(AlertKind::Security, &news.key),
+            Some(words::Notice::AwaitingProbe) => self.alert(AlertKind::AwaitingProbe, &news.key),
             None => {}
         }
         if *reconcile {

@@ -111,54 +111,28 @@ words! {
     }
 }
 
-words! {
-    /// Why a call was refused.
-    Refusal {
-        /// The target is open.
-        Open "open",
-        /// Half-open, and the one slot is taken.
-        Probing "probing",
-        /// Not in the share that passes while recovering.
-        Recovering "recovering",
-        /// Half-open, and this call must not be a probe.
-        AwaitingProbe "awaiting_probe",
-        /// Held back by rate.
-        Gated "gated",
-        /// The actor is blocked for its denials.
-        ActorBlocked "actor_blocked",
-        /// The credential does not work at this target.
-        CredentialOpen "credential_open",
-        /// Writes are stopped: earlier ones may or may not have been applied.
-        WritesOpen "writes_open",
-        /// An operator forced it open.
-        ForcedOpen "forced_open",
-    }
-}
-
-words! {
-    /// What somebody should be told at once.
-    Alert {
-        /// An actor was blocked: tell security.
-        ActorBlocked "actor_blocked",
-        /// Nothing can probe the target: an operator must look, or a read must come.
-        AwaitingProbe "awaiting_probe",
-    }
+/// What somebody should be told at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// An actor was blocked: tell security.
+    ActorBlocked,
+    /// Nothing can probe the target: an operator must look, or a read must come.
+    AwaitingProbe,
 }
 
 /// A change of state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Transition {
+pub(crate) struct Shift {
     /// Which circuit.
-    pub circuit: Circuit,
+    pub(crate) circuit: Circuit,
     /// Its state before.
-    pub from: State,
+    pub(crate) from: State,
     /// Its state now.
-    pub to: State,
+    pub(crate) to: State,
     /// The signal that opened it, also where it closes again.
-    pub cause: Signal,
+    pub(crate) cause: Signal,
     /// When it will change by itself, if it will.
-    pub until: Option<Instant>,
+    pub(crate) until: Option<Instant>,
 }
 
 /// One circuit of one key, as it is now.

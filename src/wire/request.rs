@@ -182,20 +182,20 @@ pub fn with_include_usage(body: &[u8]) -> Option<Vec<u8>> {
     Some(spliced)
 }
 
+json::object! {
+    /// A chunk of a chat stream, as far as it is looked at here.
+    UsageChunk {
+        choices: Raw<'a> = "choices",
+        usage: Raw<'a> = "usage",
+    }
+}
+
 /// Whether an event of a chat stream says nothing but the usage.
 pub(crate) fn is_usage_only(data: &[u8]) -> bool {
-    #[derive(Deserialize, Default)]
-    #[serde(default)]
-    struct Chunk<'a> {
-        #[serde(borrow)]
-        choices: Raw<'a>,
-        #[serde(borrow)]
-        usage: Raw<'a>,
-    }
     // Almost every event has a delta; those need no second look.
     if memchr::memmem::find(data, b"\"delta\"").is_some() {
         return false;
     }
-    let Ok(Obj(Some(chunk))) = json::read::<Chunk<'_>>(data) else { return false };
+    let Ok(Obj(Some(chunk))) = json::read::<Obj<UsageChunk<'_>>>(data) else { return false };
     chunk.choices.is_some() && !json::is_filled(chunk.choices) && json::is_filled(chunk.usage)
 }

@@ -46,10 +46,6 @@ impl Attempts {
         }
         count
     }
-
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
-    }
 }
 
 /// The last few instants at which something happened.

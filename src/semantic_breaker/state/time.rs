@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
+    cell::{Cell, Forced, Phase},
     event::Moment,
-    state::{Cell, Forced, Phase},
     window::rewind,
 };
 

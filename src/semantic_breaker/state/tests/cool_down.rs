@@ -26,7 +26,7 @@ fn it_doubles_with_jitter_to_its_cap_and_starts_anew_after_recovery() {
 fn jitter_is_the_seeds() {
     let wait = |seed| {
         let mut rig = half_open();
-        rig.cell.cool = crate::semantic_breaker::cooldown::CoolDown::new(seed);
+        rig.cell.cool = crate::semantic_breaker::state::cooldown::CoolDown::new(seed);
         let lease = rig.probe(READ);
         rig.end_probe(lease, READ, Reason::Overloaded);
         rig.until()

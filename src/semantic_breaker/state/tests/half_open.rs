@@ -157,7 +157,7 @@ fn writes_await_a_probe_with_one_alert_until_a_read_comes() {
     let mut rig = half_open();
     let (admit, changes) = rig.ask(WRITE);
     assert!(matches!(admit, Admit::Refuse { refusal: Refusal::AwaitingProbe, .. }));
-    assert_eq!(changes.alert, Some(Alert::AwaitingProbe));
+    assert_eq!(changes.alert, Some(Notice::AwaitingProbe));
     assert_eq!(changes.transition.expect("a state of its own").to, State::AwaitingProbe);
     for _ in 0..10 {
         assert_eq!(rig.ask(WRITE).1, Changes::default());

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
+    cell::Cell,
     event::{Ask, LeaseId, Moment},
     evidence::Voucher,
-    state::Cell,
     window::later,
 };
 

@@ -14,11 +14,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
-    Alert, Circuit, Cost, CredentialRule, Denials, Failures, Malformed, Quality, RateLimits, Refusal, Signal,
+    Circuit, Cost, CredentialRule, Denials, Failures, Malformed, Notice, Quality, RateLimits, Refusal, Signal,
     SlowCalls, State, TripCard, UnknownWrites,
+    cell::Cell,
     event::{Admit, Ask, Changes, LeaseId, Moment, Settled},
     evidence::needs_cell,
-    state::Cell,
 };
 use crate::{
     call::{ActionId, Effect},

@@ -13,9 +13,9 @@ use super::{
     lease::Held,
     pending::Weight,
     window::later,
-    words::{Alert, Circuit, Refusal, Signal, State},
+    words::{Circuit, Notice, Signal, State},
 };
-use crate::{call::Effect, reason::Impact};
+use crate::{call::Effect, error::Refusal, reason::Impact};
 
 #[derive(Debug)]
 pub(super) enum Phase {
@@ -151,7 +151,7 @@ impl Cell {
         } else {
             *awaiting = true;
             if !std::mem::replace(alerted, true) {
-                changes.alert = Some(Alert::AwaitingProbe);
+                changes.alert = Some(Notice::AwaitingProbe);
             }
             return refuse(Refusal::AwaitingProbe, *cause, None);
         };
@@ -243,7 +243,7 @@ impl Cell {
         self.begin(Phase::Open { until, cause }, moment);
         self.evidence.clear();
         match self.circuit {
-            Circuit::Denials => changes.alert = Some(Alert::ActorBlocked),
+            Circuit::Denials => changes.alert = Some(Notice::ActorBlocked),
             Circuit::Writes => changes.reconcile = true,
             Circuit::Health | Circuit::Credential => {}
         }

@@ -3,10 +3,10 @@ use tokio::time::Instant;
 
 use super::{
     Circuit, State, TripCard,
+    cell::Cell,
     event::{Admit, Ask, LeaseId, Moment, Settled},
     model::{Answer, Model},
     model_events::{Asked, CARD, Ended, Event, REASONS, card, events, millis},
-    state::Cell,
 };
 use crate::{
     call::{ActionId, Effect},

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
+    cell::{Cell, Forced, Phase},
     config::TripCard,
     event::{Changes, Moment},
     evidence::Evidence,
-    state::{Cell, Forced, Phase},
     window::later,
-    words::{Signal, Snapshot, State, Transition},
+    words::{Shift, Signal, Snapshot, State},
 };
 use crate::call::ActionId;
 
@@ -152,7 +152,7 @@ impl Cell {
         self.told = (to, cause);
         if from != to {
             let until = self.until(moment.now);
-            changes.transition = Some(Transition { circuit: self.circuit, from, to, cause, until });
+            changes.transition = Some(Shift { circuit: self.circuit, from, to, cause, until });
         }
     }
 

@@ -6,16 +6,17 @@ use tokio::time::Instant;
 
 use super::{
     config::TripCard,
-    words::{Alert, Refusal, Signal, Transition},
+    words::{Notice, Shift, Signal},
 };
 use crate::{
     call::{ActionId, Effect},
+    error::Refusal,
     verdict::Verdict,
 };
 
 /// When something happens, under which settings, and the next number of the breaker-wide epoch.
 ///
-/// Each admission is stamped with the epoch (read it after [`admit`](super::state::Cell::admit)); a phase begins at a
+/// Each admission is stamped with the epoch (read it after [`admit`](super::cell::Cell::admit)); a phase begins at a
 /// fresh one, so that results of calls admitted before it are late. `next` must never give a number twice, and what
 /// it gave last is the epoch.
 pub(crate) struct Moment<'a> {
@@ -77,9 +78,9 @@ pub(crate) struct Settled<'a> {
 /// What an event changed, for whoever must be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Changes {
-    pub(crate) transition: Option<Transition>,
-    pub(crate) alert: Option<Alert>,
-    /// Whether to look up the [`pending_writes`](super::state::Cell::pending_writes) now.
+    pub(crate) transition: Option<Shift>,
+    pub(crate) alert: Option<Notice>,
+    /// Whether to look up the [`pending_writes`](super::cell::Cell::pending_writes) now.
     pub(crate) reconcile: bool,
 }
 

@@ -10,7 +10,7 @@ fn three_in_five_minutes_block_the_actor_and_alert() {
     }
     rig.pass(5 * MINUTE - secs(1));
     let changes = rig.end(READ, Reason::PolicyDenied);
-    assert_eq!(changes.alert, Some(Alert::ActorBlocked));
+    assert_eq!(changes.alert, Some(Notice::ActorBlocked));
     assert_eq!(rig.refused(READ), Refusal::ActorBlocked);
 }
 
@@ -50,6 +50,6 @@ fn a_denied_probe_blocks_again() {
     }
     rig.pass(10 * MINUTE);
     let lease = rig.probe(WRITE);
-    assert_eq!(rig.end_probe(lease, WRITE, Reason::CrossTenant).alert, Some(Alert::ActorBlocked));
+    assert_eq!(rig.end_probe(lease, WRITE, Reason::CrossTenant).alert, Some(Notice::ActorBlocked));
     assert!(rig.until() > 20 * MINUTE);
 }
