@@ -25,7 +25,7 @@ use tower::BoxError;
 
 pub use self::completion::{Completion, End, OnEnd};
 pub(crate) use self::observed::{Observed, broken};
-use crate::{call::Call, classify::readable, error::Error, verdict::Verdict};
+use crate::{call::Call, classify::taken, error::Error, verdict::Verdict};
 
 /// A response body that tells how its answer ended.
 ///
@@ -70,11 +70,13 @@ impl WatchedBody {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        if let Some(bytes) = readable(&body) {
-            completion.over(&Verdict::completed());
-            return Self::from(Bytes::from(bytes.into_owned()));
-        }
-        let mut body = Some(body);
+        let mut body = match taken(body) {
+            Ok(bytes) => {
+                completion.over(&Verdict::completed());
+                return Self::from(bytes);
+            }
+            Err(body) => Some(body),
+        };
         if let Some(watched) = (&mut body as &mut dyn Any).downcast_mut::<Option<Self>>().and_then(Option::take) {
             return watched.listen(completion);
         }
