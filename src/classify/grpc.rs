@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, StatusCode, header};
 use tokio::time::Instant;
 
 use super::status::{LONGEST_WAIT, Proof};
@@ -15,6 +15,11 @@ use crate::{
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
     kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
+}
+
+/// Whether a body must end in trailers with a `grpc-status`: there is none in the head, nor any HTTP error.
+pub(crate) fn ends_in_status(status: StatusCode, headers: &HeaderMap) -> bool {
+    is_grpc(headers) && status.as_u16() < 400 && !headers.contains_key("grpc-status")
 }
 
 /// The verdict in trailers, or in the head of a trailers-only answer; `None` where there is no `grpc-status`.
