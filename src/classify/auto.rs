@@ -14,7 +14,7 @@ use tower::BoxError;
 
 use super::{
     Classify, ClassifyError, ClassifyResponse, Head, endpoint, error_verdict,
-    grpc::{grpc_verdict, is_grpc},
+    grpc::{ends_in_status, grpc_verdict, is_grpc},
     status::status_verdict,
 };
 use crate::{
@@ -111,7 +111,7 @@ where
     }
 
     fn watch(&self, call: &Call, response: Response<B>, completion: Completion) -> Self::Response {
-        let grpc = is_grpc(response.headers());
+        let grpc = ends_in_status(response.status(), response.headers());
         response.map(|body| WatchedBody::watch(body, call, grpc, completion))
     }
 }
@@ -267,8 +267,10 @@ fn copied<B: 'static>(body: &B) -> Option<B> {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt;
+
     use super::*;
-    use crate::call::Name;
+    use crate::{call::Name, testing::BodyScript};
 
     fn request(method: &str, uri: &str) -> http::request::Builder {
         Request::builder().method(method).uri(uri)
@@ -290,6 +292,21 @@ mod tests {
         assert_eq!(call.effect_kind(), Effect::Sensitive);
         let origin_form = Request::post("/x").header("host", "evil.example").body(()).expect("a request");
         assert_eq!(Auto.classify(&origin_form).name(Name::Target), None);
+    }
+
+    #[tokio::test]
+    async fn a_grpc_answer_whose_head_has_the_status_ends_cleanly_without_trailers() {
+        for (http, grpc) in [(200, Some("14")), (503, None)] {
+            let response = Response::builder().status(http).header("content-type", "application/grpc");
+            let response = match grpc {
+                Some(code) => response.header("grpc-status", code),
+                None => response,
+            };
+            let response = response.body(BodyScript::new()).expect("a response");
+            assert!(matches!(Auto.head(&Call::new(), &response), Head::Decided(_)));
+            let watched = Auto.watch(&Call::new(), response, Completion::none());
+            assert!(watched.into_body().collect().await.is_ok());
+        }
     }
 
     #[test]
