@@ -167,21 +167,25 @@ impl<'a> Cursor<'a> {
         if self.at == self.text.len() { Ok(()) } else { Err(NotJson) }
     }
 
+    #[inline]
     fn byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
+    #[inline]
     fn space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.byte() {
             self.at += 1;
         }
     }
 
+    #[inline]
     pub(super) fn peek(&mut self) -> Option<u8> {
         self.space();
         self.byte()
     }
 
+    #[inline]
     fn expect(&mut self, byte: u8) -> Result<(), NotJson> {
         if self.peek() != Some(byte) {
             return Err(NotJson);
@@ -251,21 +255,23 @@ impl<'a> Cursor<'a> {
     }
 
     fn skip_nested(&mut self) -> Result<(), NotJson> {
+        let bytes = self.text.as_bytes();
         let mut depth = 0_usize;
         // Which of the last 64 open brackets are braces.
         let mut braces = 0_u64;
         loop {
-            match self.byte().ok_or(NotJson)? {
+            let byte = *bytes.get(self.at).ok_or(NotJson)?;
+            match byte {
                 b'"' => {
                     self.skip_string()?;
                     continue;
                 }
-                open @ (b'{' | b'[') => {
+                b'{' | b'[' => {
                     depth += 1;
-                    braces = braces << 1 | u64::from(open == b'{');
+                    braces = braces << 1 | u64::from(byte == b'{');
                 }
-                close @ (b'}' | b']') => {
-                    if depth <= 64 && (braces & 1 == 1) != (close == b'}') {
+                b'}' | b']' => {
+                    if depth <= 64 && (braces & 1 == 1) != (byte == b'}') {
                         return Err(NotJson);
                     }
                     depth -= 1;
@@ -283,20 +289,25 @@ impl<'a> Cursor<'a> {
 
     fn skip_scalar(&mut self) -> Result<(), NotJson> {
         let rest = &self.text.as_bytes()[self.at..];
-        let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-        let length = rest.iter().position(|byte| !inside(byte)).unwrap_or(rest.len());
-        let is_number = matches!(rest.first(), Some(b'0'..=b'9' | b'-'))
-            && rest[..length].iter().all(|byte| !byte.is_ascii_alphabetic() || matches!(byte, b'e' | b'E'));
-        if !is_number && !matches!(&rest[..length], b"true" | b"false" | b"null") {
-            return Err(NotJson);
-        }
+        let length = match rest {
+            [b't', b'r', b'u', b'e', ..] | [b'n', b'u', b'l', b'l', ..] => 4,
+            [b'f', b'a', b'l', b's', b'e', ..] => 5,
+            [b'0'..=b'9' | b'-', ..] => {
+                let inside = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+                rest.iter().position(|byte| !inside(byte)).unwrap_or(rest.len())
+            }
+            _ => return Err(NotJson),
+        };
         self.at += length;
         Ok(())
     }
 
     /// Steps over a string, and tells whether it is free of escapes.
     fn skip_string(&mut self) -> Result<bool, NotJson> {
-        self.expect(b'"')?;
+        if self.byte() != Some(b'"') {
+            return Err(NotJson);
+        }
+        self.at += 1;
         let bytes = self.text.as_bytes();
         let mut plain = true;
         loop {
@@ -317,6 +328,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// The next quote or backslash: eight bytes at a time, and by vectors where the string is long.
+#[inline]
 fn mark(bytes: &[u8], mut at: usize) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
@@ -373,14 +385,12 @@ pub(super) fn text<'a>(raw: Raw<'a>) -> &'a str {
 }
 
 /// Whether there is something: not null, false, `""`, `[]` or `{}`.
+#[inline]
 pub(super) fn is_filled(raw: Raw<'_>) -> bool {
-    match text(raw) {
-        "" | "null" | "false" | "\"\"" => false,
-        long if long.len() > 64 => true,
-        short => !matches!(
-            short.as_bytes(),
-            [b'[' | b'{', inner @ .., b']' | b'}'] if inner.iter().all(u8::is_ascii_whitespace)
-        ),
+    match raw.map(str::as_bytes) {
+        None | Some(b"false" | b"\"\"") => false,
+        Some([b'[' | b'{', inner @ .., _]) => inner.iter().any(|byte| !byte.is_ascii_whitespace()),
+        Some(_) => true,
     }
 }
 
