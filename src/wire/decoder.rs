@@ -31,6 +31,8 @@ pub enum Progress {
 pub struct Decoder {
     pub(super) reading: Reading,
     pub(super) calls: Calls,
+    /// How the last chunk of the chat protocol began.
+    pub(super) opening: Vec<u8>,
 }
 
 json::object! {

@@ -4,7 +4,7 @@ use super::{
     calls::Fragment,
     decoder::Decoder,
     errors,
-    json::{self, List, NotJson, Obj, Raw},
+    json::{self, Cursor, List, NotJson, Obj, Raw},
     reading::FinishReason,
     usage::{self, Habit},
 };
@@ -79,9 +79,36 @@ json::object! {
     }
 }
 
+/// A beginning longer than this is not kept.
+const MAX_OPENING: usize = 1024;
+
+/// Chunks of a stream begin alike, up to their choices. Where nothing but the model was read there, the same beginning
+/// has nothing new to say, and is not read again.
 pub(super) fn event(decoder: &mut Decoder, data: &[u8]) -> Result<(), NotJson> {
-    let Obj(chunk) = json::read::<Obj<Chunk<'_>>>(data)?;
-    let chunk = chunk.ok_or(NotJson)?;
+    let mut chunk = Chunk::default();
+    match data.strip_prefix(decoder.opening.as_slice()) {
+        Some(rest) if !decoder.opening.is_empty() => {
+            let mut cursor = Cursor::new(rest)?;
+            cursor.object_at("choices", |cursor, key| chunk.field(cursor, key))?;
+            cursor.end()?;
+        }
+        _ => {
+            let mut cursor = Cursor::new(data)?;
+            let mut opening = 0;
+            cursor.object(|cursor, key| {
+                let is_bare = chunk.usage.is_none() && chunk.x_groq.is_none() && chunk.error.is_none();
+                if key == "choices" && is_bare {
+                    opening = cursor.at();
+                }
+                chunk.field(cursor, key)
+            })?;
+            cursor.end()?;
+            decoder.opening.clear();
+            if chunk.choices.is_some() && opening <= MAX_OPENING {
+                decoder.opening.extend_from_slice(&data[..opening]);
+            }
+        }
+    }
     if chunk.choices.is_none()
         && json::string(chunk.object).is_some_and(|object| object == "error")
         && let Some(error) = errors::read_body(data)
