@@ -79,32 +79,54 @@ json::object! {
     }
 }
 
-/// A beginning longer than this is not kept.
-const MAX_OPENING: usize = 1024;
+impl Chunk<'_> {
+    /// Nothing was read around the choices but names.
+    fn is_bare(&self) -> bool {
+        self.usage.is_none() && self.x_groq.is_none() && self.error.is_none()
+    }
+}
 
-/// Chunks of a stream begin alike, up to their choices. Where nothing but the model was read there, the same beginning
-/// has nothing new to say, and is not read again.
+/// A beginning or an end longer than this is not kept.
+const MAX_FRAME: usize = 1024;
+
+/// Chunks of a stream are alike before and after their choices. Where nothing but the model was read there, the same
+/// bytes have nothing new to say, and are not read again.
 pub(super) fn event(decoder: &mut Decoder, data: &[u8]) -> Result<(), NotJson> {
     let mut chunk = Chunk::default();
     match data.strip_prefix(decoder.opening.as_slice()) {
         Some(rest) if !decoder.opening.is_empty() => {
             let mut cursor = Cursor::new(rest)?;
-            cursor.object_at("choices", |cursor, key| chunk.field(cursor, key))?;
-            cursor.end()?;
+            let (mut after, mut is_known) = (0, false);
+            let walked = cursor.object_at("choices", |cursor, key| {
+                chunk.field(cursor, key)?;
+                if key == "choices" && !cursor.twice {
+                    after = cursor.at();
+                    is_known = !decoder.closing.is_empty() && rest[after..] == decoder.closing;
+                }
+                // An error ends the walk.
+                if is_known { Err(NotJson) } else { Ok(()) }
+            });
+            if !is_known {
+                walked?;
+                cursor.end()?;
+                decoder.closing.clear();
+                if !cursor.twice && chunk.is_bare() && rest.len() - after <= MAX_FRAME {
+                    decoder.closing.extend_from_slice(&rest[after..]);
+                }
+            }
         }
         _ => {
             let mut cursor = Cursor::new(data)?;
             let mut opening = 0;
             cursor.object(|cursor, key| {
-                let is_bare = chunk.usage.is_none() && chunk.x_groq.is_none() && chunk.error.is_none();
-                if key == "choices" && is_bare {
+                if key == "choices" && chunk.is_bare() {
                     opening = cursor.at();
                 }
                 chunk.field(cursor, key)
             })?;
             cursor.end()?;
             decoder.opening.clear();
-            if chunk.choices.is_some() && opening <= MAX_OPENING {
+            if chunk.choices.is_some() && opening <= MAX_FRAME {
                 decoder.opening.extend_from_slice(&data[..opening]);
             }
         }

@@ -295,6 +295,10 @@ fn a_beginning_that_comes_again_is_read_as_if_it_were_read_again() {
         (reason(&reading), reading.finish_reason.as_ref().and_then(FinishReason::as_str)),
         (Reason::Completed, Some("stop"))
     );
+    let text = r#"{"choices":[{"delta":{"content":"x"}}],"model":"m","usage":null}"#;
+    let twice = r#"{"choices":[],"choices":[{"delta":{},"finish_reason":"length"}]}"#;
+    let reading = stream(OpenAiChat, &lines(&[text, text, text, twice, twice, text]));
+    assert_eq!((reason(&reading), reading.model.as_deref()), (Reason::OutputLimit, Some("m")));
     let broken = [r#"{"model":"m","choices":[]}"#, r#"{"model":"m","choices":[}"#];
     assert_eq!(reason(&stream(OpenAiChat, &lines(&broken))), Reason::Unparsable);
 }
