@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
 use std::hint::{black_box, spin_loop};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 
 use std::time::Duration;
@@ -16,8 +16,8 @@ use http_body_util::Full;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 use tower_belay::{
-    Auto, Call, SemanticBreakerLayer, TripCard, WatchedBody,
-    classify::{Classify, classify_fn},
+    Auto, Call, SemanticBreakerLayer, TripCard,
+    classify::{Classify, ClassifyFn, classify_fn},
     semantic_breaker::{Circuit, Failures, SemanticBreaker, SlowCalls},
 };
 
@@ -44,6 +44,7 @@ fn groups() -> Vec<Group> {
                 over("passing", &hot, Passing(Bare)),
                 over("unkeyed_breaker", &hot, unkeyed()),
                 over("keyed_breaker", &hot, breaker(TripCard::default()).layer(Bare)),
+                over("keyed_breaker_watched_body", &hot, SemanticBreakerLayer::new(TripCard::default()).layer(Bare)),
                 over("keyed_breaker_100_others_open", &hot, with_others_open(100)),
                 over("keyed_breaker_not_clean", &hot, not_clean(&hot)),
                 over("keyed_breaker_timed", &hot, breaker(timed()).layer(Bare)),
@@ -87,6 +88,7 @@ const BUDGETS: &[(&str, f64, f64)] = &[
     ("passing", 0.0, 0.0),
     ("unkeyed_breaker", 0.0, 400.0),
     ("keyed_breaker", 0.0, 400.0),
+    ("keyed_breaker_watched_body", 0.0, 1_000.0),
     ("keyed_breaker_100_others_open", 0.0, 600.0),
     ("keyed_breaker_1000", 0.0, 400.0),
 ];
@@ -144,23 +146,29 @@ fn calls(models: usize) -> Arc<[Call]> {
     (0..models).map(named).collect()
 }
 
-fn breaker(card: TripCard) -> SemanticBreakerLayer {
-    SemanticBreakerLayer::new(card)
+/// Like the peers it takes every response for a success; `keyed_breaker_watched_body` is what `Auto` does by itself.
+type Names = fn(&Ask) -> Call;
+
+fn breaker(card: TripCard) -> SemanticBreakerLayer<ClassifyFn<Ask, Names>> {
+    let names: Names = |request| Auto.classify(request);
+    SemanticBreakerLayer::new(card).classifier(classify_fn(names))
 }
 
-fn unkeyed() -> impl Service<Ask, Response = Response<WatchedBody>, Future: Send> + Clone + Send + Sync {
-    breaker(TripCard::default()).classifier(classify_fn(|_: &Ask| Call::new()).answers(Auto)).layer(Bare)
+type Guarded = SemanticBreaker<Bare, ClassifyFn<Ask, Names>>;
+
+fn unkeyed() -> impl Service<Ask, Response = Response<Full<Bytes>>, Future: Send> + Clone + Send + Sync {
+    SemanticBreakerLayer::new(TripCard::default()).classifier(classify_fn(|_: &Ask| Call::new())).layer(Bare)
 }
 
 /// Every one of these keys has been called.
-fn used_by(keys: &[Call]) -> SemanticBreaker<Bare> {
+fn used_by(keys: &[Call]) -> Guarded {
     let mut service = breaker(TripCard::default()).layer(Bare);
     keys.iter().for_each(|key| drive(&mut service, with(key)));
     service
 }
 
 /// Every one of these keys keeps state: each has one failure in its window, and successes do not make it slide out.
-fn not_clean(keys: &[Call]) -> SemanticBreaker<Bare> {
+fn not_clean(keys: &[Call]) -> Guarded {
     let layer = breaker(TripCard::default().failures(Failures::count(1_000, 1_000)));
     let mut failing = layer.layer(Failing);
     keys.iter().for_each(|key| {
@@ -171,7 +179,7 @@ fn not_clean(keys: &[Call]) -> SemanticBreaker<Bare> {
     layer.layer(Bare)
 }
 
-fn with_others_open(others: usize) -> SemanticBreaker<Bare> {
+fn with_others_open(others: usize) -> Guarded {
     let layer = breaker(TripCard::default());
     for other in 0..others {
         layer.handle().force_open(&Call::to("other").operation(&other.to_string()), Circuit::Health, None);
@@ -179,7 +187,7 @@ fn with_others_open(others: usize) -> SemanticBreaker<Bare> {
     layer.layer(Bare)
 }
 
-fn open(keys: &[Call]) -> SemanticBreaker<Bare> {
+fn open(keys: &[Call]) -> Guarded {
     let layer = breaker(TripCard::default());
     keys.iter().for_each(|key| layer.handle().force_open(key, Circuit::Health, Duration::from_secs(86_400)));
     layer.layer(Bare)
@@ -279,10 +287,12 @@ where
     Box::new(Over { name, calls: calls.clone(), service })
 }
 
+static URI: LazyLock<Uri> = LazyLock::new(|| Uri::from_static("https://api.openai.com/v1/chat/completions"));
+
 fn ask(body: Bytes) -> Ask {
     let mut request = Request::new(body);
     *request.method_mut() = Method::POST;
-    *request.uri_mut() = Uri::from_static("https://api.openai.com/v1/chat/completions");
+    request.uri_mut().clone_from(&URI);
     request
 }
 
