@@ -112,10 +112,13 @@ impl<V: Kept> Keyed<V> {
         at: &At<'_, V::Rules>,
         mut f: impl FnMut(&mut V) -> R,
     ) -> Option<R> {
+        let own = self.look_at(&KeyRef::new(call, scope), at, &mut f);
         // Parents are looked at only while somebody shares one.
-        let depth = if self.overflowing.load(Ordering::Acquire) == 0 { 1 } else { 3 };
-        let keys = [KeyRef::new(call, scope), KeyRef::overflow_of_tenant(call), KeyRef::overflow_of_all()];
-        keys.iter().take(depth).find_map(|key| self.look_at(key, at, &mut f))
+        if own.is_some() || self.overflowing.load(Ordering::Acquire) == 0 {
+            return own;
+        }
+        let parents = [KeyRef::overflow_of_tenant(call), KeyRef::overflow_of_all()];
+        parents.iter().find_map(|key| self.look_at(key, at, &mut f))
     }
 
     fn look_at<R>(&self, key: &KeyRef<'_>, at: &At<'_, V::Rules>, f: &mut impl FnMut(&mut V) -> R) -> Option<R> {

@@ -12,6 +12,8 @@ const INVALID: u64 = 1 << 33;
 const DRY_RUN: u64 = 1 << 34;
 const TIMED: u64 = 1 << 35;
 const COUNTS_SUCCESSES: u64 = 1 << 36;
+const HAS_PROBE: u64 = 1 << 37;
+const IS_HEARD: u64 = 1 << 38;
 
 impl Plan {
     pub(super) fn of(card: &TripCard, invalid: bool) -> Self {
@@ -80,6 +82,24 @@ impl Plan {
         self.0 & COUNTS_SUCCESSES != 0
     }
 
+    /// Whether the user configured a probe.
+    pub(super) const fn has_probe(self) -> bool {
+        self.0 & HAS_PROBE != 0
+    }
+
+    /// Whether there is a listener or an alert sink.
+    pub(super) const fn is_heard(self) -> bool {
+        self.0 & IS_HEARD != 0
+    }
+
+    pub(super) const fn with_probe(self) -> Self {
+        Self(self.0 | HAS_PROBE)
+    }
+
+    pub(super) const fn heard(self) -> Self {
+        Self(self.0 | IS_HEARD)
+    }
+
     pub(super) const fn dry_run(self) -> Self {
         Self(self.0 | DRY_RUN)
     }
@@ -88,8 +108,8 @@ impl Plan {
         Self(if killed { self.0 | KILLED } else { self.0 & !KILLED })
     }
 
-    /// What an operator switched stays when the card changes.
+    /// What was switched on beside the card stays when the card changes.
     pub(super) const fn with_switches_of(self, other: Self) -> Self {
-        Self(self.0 | (other.0 & (KILLED | DRY_RUN)))
+        Self(self.0 | (other.0 & (KILLED | DRY_RUN | HAS_PROBE | IS_HEARD)))
     }
 }

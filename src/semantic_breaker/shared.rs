@@ -166,10 +166,12 @@ impl Shared {
     fn admit_slowly(&self, call: &Call, plan: Plan, mut pass: Pass) -> Result<Pass, NotAdmitted> {
         let card = self.card();
         let now = Instant::now();
-        let ask =
-            Ask { effect: call.effect_kind(), deadline: call.deadline_at(), has_probe: lock(&self.probe).is_some() };
+        let ask = Ask { effect: call.effect_kind(), deadline: call.deadline_at(), has_probe: plan.has_probe() };
         let mut probe = None;
         for circuit in ORDER {
+            if self.cells[circuit as usize].is_empty() {
+                continue;
+            }
             let scope = plan.scope(circuit, call);
             let admit = |cell: &mut Cell| cell.admit(&ask, self.moment(now, &card, &mut || self.next_epoch()));
             let looked = self.cells[circuit as usize].look(call, scope, &At { now, rules: &*card }, admit);
@@ -289,7 +291,7 @@ impl Shared {
     }
 
     pub(super) fn hooks(&self) -> Hooks {
-        lock(&self.hooks).clone()
+        if self.plan().is_heard() { lock(&self.hooks).clone() } else { Hooks::default() }
     }
 
     pub(super) fn next_epoch(&self) -> u64 {

@@ -33,14 +33,17 @@ impl Shared {
 
     pub(super) fn set_probe(&self, probe: ProbeService) {
         *lock(&self.probe) = Some(probe);
+        self.change_plan(Plan::with_probe);
     }
 
     pub(super) fn set_listener(&self, listener: Arc<dyn Listener>) {
         lock(&self.hooks).listener = Some(listener);
+        self.change_plan(Plan::heard);
     }
 
     pub(super) fn set_alerts(&self, alerts: Arc<dyn AlertSink>) {
         lock(&self.hooks).alerts = Some(alerts);
+        self.change_plan(Plan::heard);
     }
 
     pub(super) fn update(&self, card: TripCard) -> Result<(), ConfigError> {

@@ -115,12 +115,11 @@ impl Health {
     pub(super) fn is_clear(&self, now: Instant, card: &TripCard) -> bool {
         let within = card.failures.rate.as_ref().map_or(Duration::ZERO, |row| row.within);
         let attempts = self.rate.as_ref().map_or(0, |rate| rate.sums(now, within).0);
-        let counts = [
-            self.failures.count(card.failures.window),
-            self.malformed.count(card.malformed.window),
-            self.slow.count(card.slow_calls.window),
-        ];
-        attempts == 0 && counts == [0; 3] && self.averages.is_none()
+        attempts == 0
+            && self.averages.is_none()
+            && self.failures.count(card.failures.window) == 0
+            && self.malformed.count(card.malformed.window) == 0
+            && self.slow.count(card.slow_calls.window) == 0
     }
 
     pub(super) fn rewind(&mut self, by: Duration) {

@@ -77,8 +77,8 @@ impl Cell {
         const IDLE: Duration = Duration::from_secs(86_400);
         let settled = self.changed.is_none_or(|changed| now >= later(changed, card.max_cool_down));
         let idle = now >= later(self.seen, IDLE);
-        let unknown = self.evidence.counts(now, card).unknown_writes;
-        self.is_closed(now) && unknown == 0 && (idle || (settled && self.evidence.is_clear(now, card)))
+        let is_known = || self.evidence.counts(now, card).unknown_writes == 0;
+        self.is_closed(now) && ((settled && self.evidence.is_clear(now, card)) || (idle && is_known()))
     }
 
     /// Whether the cell may be dropped for want of room: closed, nothing held, nothing to reconcile.
