@@ -16,7 +16,7 @@ use http_body_util::Full;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 use tower_belay::{
-    Auto, Call, SemanticBreakerLayer, TripCard,
+    Auto, Call, Effect, SemanticBreakerLayer, TripCard,
     classify::{Classify, ClassifyFn, classify_fn},
     semantic_breaker::{Circuit, Failures, SemanticBreaker, SlowCalls},
 };
@@ -56,6 +56,26 @@ fn groups() -> Vec<Group> {
                     &hot,
                     RecloserSync { breaker: Arc::new(recloser::Recloser::custom().build()), inner: Bare },
                 ),
+            ],
+        },
+        Group {
+            title: "closed, one hot key, a request of two words: what is left is the breaker itself",
+            contended: true,
+            subjects: vec![
+                Box::new(OverTool { name: "bare_tool", service: Tool }),
+                Box::new(OverTool {
+                    name: "unkeyed_breaker_tool",
+                    service: guard_tool(TripCard::default(), |_| Call::new()),
+                }),
+                Box::new(OverTool {
+                    name: "keyed_breaker_tool",
+                    service: guard_tool(TripCard::default(), |ask| ask.0.clone()),
+                }),
+                Box::new(OverTool {
+                    name: "keyed_breaker_timed_tool",
+                    service: guard_tool(timed(), |ask| ask.0.clone()),
+                }),
+                Box::new(OverTool { name: "tower_resilience_tool", service: tower_resilience_tool() }),
             ],
         },
         Group {
@@ -193,6 +213,12 @@ fn open(keys: &[Call]) -> Guarded {
     layer.layer(Bare)
 }
 
+type ToolNames = fn(&ToolAsk) -> Call;
+
+fn guard_tool(card: TripCard, names: ToolNames) -> SemanticBreaker<Tool, ClassifyFn<ToolAsk, ToolNames>> {
+    SemanticBreakerLayer::new(card).classifier(classify_fn(names)).layer(Tool)
+}
+
 /// Latency is measured, and no call is slow.
 fn timed() -> TripCard {
     TripCard::default().slow_calls(SlowCalls::at_least(Duration::from_secs(3_600)))
@@ -325,6 +351,53 @@ where
     }
 }
 
+/// A tool in process, whose requests and answers are a word or two.
+#[derive(Clone)]
+struct Tool;
+
+struct ToolAsk(Call, u64);
+
+impl Service<ToolAsk> for Tool {
+    type Response = u64;
+    type Error = Infallible;
+    type Future = Ready<Result<u64, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, ask: ToolAsk) -> Self::Future {
+        ready(Ok(black_box(ask).1))
+    }
+}
+
+struct OverTool<S> {
+    name: &'static str,
+    service: S,
+}
+
+impl<S> Subject for OverTool<S>
+where
+    S: Service<ToolAsk, Response = u64> + Clone + Send + Sync + 'static,
+{
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn caller(&self) -> Caller {
+        let mut service = self.service.clone();
+        let call = Call::to("orders").operation("status").tenant("acme").effect(Effect::ReadOnly);
+        Box::new(move |times| {
+            let mut cx = Context::from_waker(Waker::noop());
+            for n in 0..times {
+                assert!(spin(|| service.poll_ready(&mut cx)).is_ok(), "every subject is ready");
+                let mut answer = pin!(service.call(ToolAsk(call.clone(), n as u64)));
+                black_box(spin(|| answer.as_mut().poll(&mut cx)).is_ok());
+            }
+        })
+    }
+}
+
 /// Makes the request, and sends it nowhere.
 struct Unsent {
     name: &'static str,
@@ -379,6 +452,13 @@ fn tower_resilience() -> impl Service<Ask, Response = Response<Full<Bytes>>, Fut
         .build_with_handle()
         .expect("the defaults are valid");
     layer.layer(Bare)
+}
+
+fn tower_resilience_tool() -> impl Service<ToolAsk, Response = u64> + Clone + Send + Sync {
+    let (layer, _) = tower_resilience::circuitbreaker::CircuitBreakerLayer::builder()
+        .build_with_handle()
+        .expect("the defaults are valid");
+    layer.layer(Tool)
 }
 
 fn tower_resilience_open() -> impl Service<Ask, Response = Response<Full<Bytes>>, Future: Send> + Clone + Send + Sync {
