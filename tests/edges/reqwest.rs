@@ -1,6 +1,6 @@
 //! Around reqwest, under `http` types and bare.
 
-use tower::{Layer, ServiceExt};
+use tower::{Layer, Service, ServiceExt, util::BoxCloneSyncService};
 use tower_belay::adapt::ReqwestService;
 
 use super::*;
@@ -13,6 +13,16 @@ pub(crate) fn client() -> ::reqwest::ClientBuilder {
 async fn under_http_types() {
     let guarded = breaker().layer(ReqwestService::new(client()).expect("a client"));
     holds(async |url| Seen::whole(guarded.clone().oneshot(get::<Bytes>(&url)).await).await).await;
+}
+
+#[tokio::test]
+async fn in_a_box_whose_type_names_the_body() {
+    let guarded = breaker().layer(ReqwestService::new(client()).expect("a client"));
+    let mut guarded = BoxCloneSyncService::<Request<String>, _, _>::new(guarded);
+    let target = Target::listen().await;
+    let request = Request::get(target.url("/ok")).body(String::new()).expect("a request");
+    let answer = guarded.ready().await.expect("a client that is ready").call(request).await;
+    assert_eq!(Seen::whole(answer).await, Seen::Whole(200));
 }
 
 #[tokio::test]
