@@ -61,11 +61,11 @@ impl WatchedBody {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self::watch(body, &Call::new(), false, Completion::none())
+        Self::watch(body, &Call::new(), || false, Completion::none())
     }
 
-    /// Watches `body` for `completion`.
-    pub(crate) fn watch<B>(body: B, call: &Call, grpc: bool, completion: Completion) -> Self
+    /// Watches `body` for `completion`; `grpc` tells whether its trailers must carry a status.
+    pub(crate) fn watch<B>(body: B, call: &Call, grpc: impl FnOnce() -> bool, completion: Completion) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -81,7 +81,7 @@ impl WatchedBody {
             return watched.listen(completion);
         }
         match body {
-            Some(body) => Self::observe(Box::pin(observed::Observing::new(body, call, grpc))).listen(completion),
+            Some(body) => Self::observe(Box::pin(observed::Observing::new(body, call, grpc()))).listen(completion),
             None => Self::empty(),
         }
     }

@@ -109,13 +109,15 @@ where
             return Head::Decided(verdict);
         }
         head_verdict(call, response.status(), response.headers(), || {
-            response.body().is_end_stream() || readable(response.body()).is_some()
+            is_in_memory::<B>() || response.body().is_end_stream()
         })
     }
 
     fn watch(&self, call: &Call, response: Response<B>, completion: Completion) -> Self::Response {
-        let grpc = ends_in_status(response.status(), response.headers());
-        response.map(|body| WatchedBody::watch(body, call, grpc, completion))
+        let (parts, body) = response.into_parts();
+        let grpc = || ends_in_status(parts.status, &parts.headers);
+        let body = WatchedBody::watch(body, call, grpc, completion);
+        Response::from_parts(parts, body)
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn grpc_verdict(call: &Call, trailers: &HeaderMap) -> Option<Verdict>
     let wait = pushback(trailers);
     let proof = if wait.is_some() { Proof::Refused } else { Proof::None };
     let reason = grpc_reason(code.unwrap_or(2), call.effect_kind(), proof);
-    Some(Verdict::new(reason).retry_at(wait.and_then(|wait| Instant::now().checked_add(wait))))
+    Some(Verdict::new(reason).with_retry_at(wait.and_then(|wait| Instant::now().checked_add(wait))))
 }
 
 /// The wait that the server asks for before the call is sent again; a negative one says that it must not be.
@@ -89,8 +89,8 @@ mod tests {
             grpc_verdict(&Call::new(), &trailers).expect("there is a status")
         };
         let at = Instant::now() + Duration::from_millis(1_500);
-        assert_eq!(verdict("8", "1500"), Verdict::new(Reason::RateLimited).retry_at(at));
-        assert_eq!(verdict("14", "1500"), Verdict::new(Reason::Overloaded).retry_at(at));
+        assert_eq!(verdict("8", "1500"), Verdict::new(Reason::RateLimited).with_retry_at(at));
+        assert_eq!(verdict("14", "1500"), Verdict::new(Reason::Overloaded).with_retry_at(at));
         assert_eq!(verdict("13", "1500").reason, Reason::Unproven);
         for never in ["-1", "soon"] {
             assert_eq!(verdict("14", never), Verdict::new(Reason::Unproven));

@@ -98,7 +98,7 @@ impl ClassifyResponse<reqwest::Response> for Auto {
         let grpc = ends_in_status(response.status(), response.headers());
         let mut url = http::response::Builder::new().url(response.url().clone());
         let response = http::Response::<reqwest::Body>::from(response);
-        let mut response = response.map(|body| WatchedBody::watch(body, call, grpc, completion));
+        let mut response = response.map(|body| WatchedBody::watch(body, call, || grpc, completion));
         if let Some(url) = url.extensions_mut() {
             response.extensions_mut().extend(std::mem::take(url));
         }
