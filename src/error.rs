@@ -34,6 +34,14 @@ enum Kind {
 }
 
 impl Error {
+    /// Takes any error; one of ours comes out as it went in.
+    ///
+    /// It gives a service the error type that it has behind a layer, as `tower::util::option_layer` asks for:
+    /// `.layer(option_layer(breaker)).map_err(Error::new)`.
+    pub fn new(error: impl Into<BoxError>) -> Self {
+        Self::from_boxed(error.into())
+    }
+
     /// Takes any boxed error; one of ours comes out as it went in.
     pub fn from_boxed(error: BoxError) -> Self {
         match error.downcast::<Self>() {
@@ -67,6 +75,18 @@ impl Error {
                 None => find(&**other),
             },
         }
+    }
+
+    /// The first `E` in this error and its sources, such as the error that the inner service gave.
+    ///
+    /// ```
+    /// # use std::io;
+    /// # use tower_belay::{Error, Failure, Reason};
+    /// let error = Error::from(Failure::new(Reason::Cut).caused_by(io::Error::from(io::ErrorKind::UnexpectedEof)));
+    /// assert_eq!(error.find::<io::Error>().map(io::Error::kind), Some(io::ErrorKind::UnexpectedEof));
+    /// ```
+    pub fn find<E: StdError + 'static>(&self) -> Option<&E> {
+        find(self)
     }
 
     /// When the call may be tried again, by a refusal or by the other side's word.
@@ -157,7 +177,14 @@ impl Failure {
     /// Keeps the error that the verdict was drawn from.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Into<BoxError>) -> Self {
-        self.source = Some(cause.into());
+        self.source = Some(match cause.into().downcast::<Error>() {
+            Ok(error) => match *error.0 {
+                // As an error of ours it would hide the outermost of its causes from whoever walks the sources.
+                Kind::Other(other) => other,
+                _ => error,
+            },
+            Err(other) => other,
+        });
         self
     }
 

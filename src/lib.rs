@@ -1,4 +1,131 @@
 //! Tower layers that keep an LLM agent inside hard limits.
+//!
+//! The model proposes; code decides what is permitted. Each layer is deterministic, spends no token, works alone, and
+//! stands between the agent and something it could damage: a provider, a tool, a budget, a file.
+//!
+//! ```text
+//!        model calls                              tool calls
+//!             │                                        │
+//!      RespondLayer           on servers: errors become answers
+//!      IdentifyLayer          names the call once      IdentifyLayer
+//!      your retry and queue                            your retry and queue
+//!      SemanticBreakerLayer   sends it or refuses it   SemanticBreakerLayer
+//!      your timeout                                    your timeout
+//!      ProviderLayer          reads the answer              │
+//!             │                                        │
+//!   reqwest, hyper, tonic                    a closure, HTTP, gRPC
+//! ```
+//!
+//! Any subset works, in this order.
+//!
+//! # Choose by symptom
+//!
+//! | what happens | what to put there |
+//! |---|---|
+//! | a provider or tool is down, and the agent goes on calling it | [`SemanticBreakerLayer`]: definite failures |
+//! | answers come with a 200 and cannot be used: empty, ended by a token limit, broken | [`ProviderLayer`] reads them, the breaker counts them apart |
+//! | a stream breaks off and looks as if it had ended | [`ProviderLayer`]: its reader gets an error |
+//! | a stream stalls, or nothing comes at all | [`ProviderLayer`]: its two timeouts |
+//! | a write timed out, nobody knows whether it was applied, and the next one comes | [`SemanticBreakerLayer`]: unknown writes |
+//! | an agent is denied, rewords and tries again | [`SemanticBreakerLayer`]: denials block the actor, not the target |
+//! | everything runs into the same 429, or uses up a dead key | [`SemanticBreakerLayer`]: rate limits and credential |
+//! | two routes or two models should not share a breaker, or should | [`classify_http`], [`classify_fn`]: names; [`TripCard`]: scopes |
+//! | a write must stay stopped until somebody looked | [`BreakerHandle`]: `pending_writes`, `reconciled` |
+//! | all must stop now | [`BreakerHandle`]: `kill` |
+//! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
+//! | axum and tonic want a service that cannot fail | [`RespondLayer`] |
+//! | the model should hear why a call was not sent | [`Rejected::model_text`] |
+//! | reqwest, under `http` types or in a middleware chain | [`adapt`] |
+//!
+//! # Three minutes
+//!
+#![cfg_attr(feature = "wire", doc = "```")]
+#![cfg_attr(not(feature = "wire"), doc = "```ignore")]
+//! use std::convert::Infallible;
+//! use http::{Request, Response};
+//! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+//! use tower_belay::{
+//!     Call, IdentifyLayer, ProviderConfig, ProviderLayer, Refusal, SemanticBreakerLayer, TripCard, WatchedBody,
+//!     semantic_breaker::State,
+//! };
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), tower::BoxError> {
+//! // A model that answers with a 200, and nothing in it. In its place goes reqwest, hyper or tonic.
+//! let client = service_fn(|_: Request<String>| async {
+//!     let nothing = r#"{"choices":[{"index":0,"message":{"content":""},"finish_reason":"stop"}]}"#;
+//!     Ok::<_, Infallible>(Response::new(WatchedBody::from(nothing.to_owned())))
+//! });
+//! let breaker = SemanticBreakerLayer::new(TripCard::default());
+//! let handle = breaker.handle();
+//! let mut model = ServiceBuilder::new()
+//!     .layer(IdentifyLayer::new())
+//!     .layer(breaker)
+//!     .layer(ProviderLayer::new(ProviderConfig::default()))
+//!     .service(client);
+//!
+//! let ask = || {
+//!     let body = r#"{"model":"gpt-5","messages":[{"role":"user","content":"Hi"}]}"#;
+//!     Request::post("https://api.openai.com/v1/chat/completions").body(body.to_owned())
+//! };
+//! for _ in 0..5 {
+//!     assert_eq!(model.ready().await?.call(ask()?).await?.status(), 200);
+//! }
+//! // Five unusable answers of the last twenty: the sixth call is not sent.
+//! let error = model.ready().await?.call(ask()?).await.unwrap_err();
+//! let refused = error.rejected().ok_or("a refusal")?;
+//! assert_eq!(refused.code(), Refusal::Degraded);
+//! assert!(refused.model_text().starts_with("The call was not sent."));
+//!
+//! // An operator sees why, and may decide otherwise.
+//! let gpt = Call::to("api.openai.com").operation("gpt-5");
+//! assert_eq!(handle.state(&gpt), State::Open);
+//! handle.reset(&gpt);
+//! assert!(model.ready().await?.call(ask()?).await.is_ok());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is not HTTP is told in a closure:
+//! `SemanticBreakerLayer::new(card).classifier(classify_fn(|_| Call::to("crm").effect(Effect::ReadOnly)))`.
+//!
+//! # Rooms and features
+//!
+//! | room | feature | what is in it |
+//! |---|---|---|
+//! | [`semantic_breaker`] | | stops calls to what is failing |
+//! | [`identify`] | | says once what a request is |
+//! | [`respond`] | | errors as HTTP problems and gRPC statuses |
+//! | [`classify`] | | what a request is and what came of it: [`Auto`] for HTTP and gRPC, closures for the rest |
+//! | [`reason`] | | the closed list of outcomes, and what each means to a breaker and to a retry |
+//! | [`body`] | | a body that tells how its answer ended |
+//! | [`events`] | | what layers tell the outside, beside `tracing` events and `metrics` counters |
+//! | [`human`] | | durations in configurations: `"10m"` |
+//! | [`adapt`] | `reqwest`, `reqwest-middleware`, `tonic` | clients below, middleware around, `tonic::Status` above |
+//! | [`provider`] | `wire` (default) | reads what a model answers, and judges it before it is handed on |
+//! | [`wire`] | `wire` (default) | OpenAI chat, OpenAI Responses and Anthropic Messages, read without a tree |
+//! | [`testing`] | `testing` | scripted services and bodies for your own tests |
+//!
+//! # Conventions
+//!
+//! - **A verdict is not a status.** What came of a call is a [`Reason`], drawn at the *end* of its answer; the table
+//!   of [`Reason`] is the one truth about what it means. A 200 can be a failure, and a 500 to a write is *unknown*: it
+//!   may have been applied. What nobody called `ReadOnly` is treated as a write.
+//! - **Errors.** Layers take any error that goes into a box and give [`Error`]: a [`Failure`] was judged, a
+//!   [`Rejected`] was *not sent*. Both are found below other layers' errors, and [`Error::find`] finds your own.
+//! - **Cancelling.** A future or a body may be dropped at any point: what it held is settled once.
+//! - **State** lives in the layer: its clones, its services and all their connections share it. Keep the layer, or
+//!   its handle, in a variable, and make one of each.
+//! - **Names** come from code, from the URI and from an API key's hash, never from other headers. A request to a
+//!   server names no target: there, name one.
+//! - **Time** is tokio's, so that tests may pause it. No layer starts a task or holds a lock across an await.
+//! - **Configurations** are plain structs with defaults, setters and serde; `try_new` says which value is impossible.
+//!
+//! [`BreakerHandle`]: semantic_breaker::BreakerHandle
+#![cfg_attr(not(feature = "wire"), doc = "[`ProviderLayer`]: #rooms-and-features")]
+#![cfg_attr(not(feature = "wire"), doc = "[`provider`]: #rooms-and-features")]
+#![cfg_attr(not(feature = "wire"), doc = "[`wire`]: #rooms-and-features")]
+#![cfg_attr(not(feature = "testing"), doc = "[`testing`]: #rooms-and-features")]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -32,7 +159,15 @@ pub use classify::{Auto, classify_fn, classify_http};
 pub use config_error::ConfigError;
 pub use error::{Advice, Error, Failure, Refusal, Rejected};
 pub use identify::IdentifyLayer;
+#[cfg(feature = "wire")]
+#[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
+pub use provider::{ProviderConfig, ProviderLayer};
 pub use reason::{Class, Impact, Reason, Retry};
 pub use respond::RespondLayer;
 pub use semantic_breaker::{SemanticBreakerLayer, TripCard};
 pub use verdict::{Usage, Verdict};
+
+/// The snippets of the README compile.
+#[cfg(all(doctest, feature = "wire", feature = "reqwest"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -5,6 +5,12 @@
 //! | `reqwest` | [`ReqwestService`]: a `reqwest::Client` as a service of `http` types, whose errors are judged |
 //! | `reqwest-middleware` | [`BelayMiddleware`]: a layer inside a `reqwest-middleware` chain |
 //! | `tonic` | an [`Error`](crate::Error) turns into a `tonic::Status` |
+//!
+//! A client that is a service of `http` types needs none of them: hyper-util's, and tonic's `Channel`. Around a
+//! channel, `ServiceBuilder::new().map_err(tonic::Status::from).layer(breaker).service(channel)` gives callers the
+//! status of a refusal; without `map_err` tonic makes it 2 UNKNOWN. Give the generated client the origin too
+//! (`with_origin`): a call names its target by the authority of its URI, and only the channel inside knows it else.
+//! A gRPC method is a write unless the [classifier](crate::classify_http) says that it only reads.
 #![cfg_attr(not(all(feature = "reqwest", feature = "reqwest-middleware")), allow(rustdoc::broken_intra_doc_links))]
 
 #[cfg(feature = "reqwest")]

@@ -48,7 +48,9 @@ use crate::{
 /// Errors hold no URL, since a query may hold a key. A body that breaks off is judged by the layer that watches it.
 ///
 /// Requests may have any body that is `Into<reqwest::Body>`: `Bytes`, `String`, `Vec<u8>`, `&'static str`,
-/// `reqwest::Body`, [`WatchedBody`]. Others go through `request.map(reqwest::Body::wrap)`. reqwest is built
+/// `reqwest::Body`, [`WatchedBody`]. Others go through `request.map(reqwest::Body::wrap)`. Since any of them may come,
+/// `service.ready()` alone does not say which, and the compiler asks for types: call `service.clone().oneshot(request)`,
+/// or put the stack into a `BoxCloneSyncService`, whose type names the body. reqwest is built
 /// without default features: for TLS, HTTP/2 or proxies depend on `reqwest` and choose its features there.
 ///
 /// ```

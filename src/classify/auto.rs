@@ -24,13 +24,16 @@ use crate::{
 };
 
 /// The default classifier: `http` requests and answers, by status, by `grpc-status`, and by what
-/// [`ProviderLayer`](crate::provider::ProviderLayer) read.
+/// [`ProviderLayer`] read.
 ///
 /// A request that carries a [`Call`] (see [`IdentifyLayer`](crate::identify::IdentifyLayer)) is that call. For any
 /// other, the target is the authority of its URI, the operation the model of a known inference endpoint or the
 /// method of a gRPC service, and the credential a keyed hash of its API key. Known inference endpoints are
 /// `ReadOnly` as long as their body can be read and asks for no provider-executed tool and no background work;
 /// `GET`, `HEAD` and `OPTIONS` are `ReadOnly`; all else is `Sensitive`.
+///
+#[cfg_attr(feature = "wire", doc = "[`ProviderLayer`]: crate::provider::ProviderLayer")]
+#[cfg_attr(not(feature = "wire"), doc = "[`ProviderLayer`]: crate#rooms-and-features")]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Auto;
 

@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
 };
 
@@ -38,8 +38,9 @@ pin_project! {
     enum State<F, C> {
         Calling { #[pin] inner: F, admission: Admission<C> },
         Refused { error: Option<Error> },
-        // Off the fast path: the one call in many that tests the target instead of being sent.
-        Probing { refusal: Pin<Box<dyn Future<Output = Error> + Send>> },
+        // Off the fast path: the one call in many that tests the target instead of being sent. The mutex is never
+        // locked: it makes the future `Sync`, which a probe need not be.
+        Probing { refusal: Mutex<Pin<Box<dyn Future<Output = Error> + Send>>> },
         Done,
     }
 }
@@ -57,7 +58,7 @@ impl<F, C> ResponseFuture<F, C> {
         match refused {
             NotAdmitted::Refused(error) => Self::refused(error),
             NotAdmitted::Probe(lease) => {
-                Self { state: State::Probing { refusal: Box::pin(shared.clone().run_probes(call, lease)) } }
+                Self { state: State::Probing { refusal: Mutex::new(Box::pin(shared.clone().run_probes(call, lease))) } }
             }
         }
     }
@@ -91,7 +92,10 @@ where
                 }
                 Poll::Ready(Err(error)) => Err(failed(admission, Error::from_boxed(error.into()))),
             },
-            StateProj::Probing { refusal } => Err(ready!(refusal.as_mut().poll(cx))),
+            StateProj::Probing { refusal } => {
+                let refusal = refusal.get_mut().unwrap_or_else(PoisonError::into_inner);
+                Err(ready!(refusal.as_mut().poll(cx)))
+            }
             StateProj::Refused { error } => Err(error.take().expect("polled after it was ready")),
             StateProj::Done => panic!("polled after it was ready"),
         };

@@ -26,7 +26,7 @@
 //! # Where it belongs
 //!
 //! Inside retries, queues and budgets, so that each attempt is counted alone and a trip sends nothing that was
-//! queued; outside the timeout and [`ProviderLayer`](crate::provider::ProviderLayer), so that it sees what they find.
+//! queued; outside the timeout and [`ProviderLayer`], so that it sees what they find.
 //! State lives in the layer: every service made from it or from its clones shares it, however often a router applies
 //! it. Inner services that reserve something in `poll_ready` (a tower `ConcurrencyLimit`) keep it for the next call
 //! of the same clone when a call is refused; put them outside.
@@ -61,6 +61,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+#![cfg_attr(feature = "wire", doc = "[`ProviderLayer`]: crate::provider::ProviderLayer")]
+#![cfg_attr(not(feature = "wire"), doc = "[`ProviderLayer`]: crate#rooms-and-features")]
 
 mod admission;
 mod config;
