@@ -143,10 +143,10 @@ impl<V: Kept> Keyed<V> {
         mut f: impl FnMut(&mut V) -> R,
     ) -> R {
         let own = KeyRef::new(call, scope);
-        if !self.is_absent(&own) {
-            if let Some(result) = self.look(call, scope, at, &mut f) {
-                return result;
-            }
+        if !self.is_absent(&own)
+            && let Some(result) = self.look(call, scope, at, &mut f)
+        {
+            return result;
         }
         let key = match self.reserve(own.tenant(), at) {
             Room::Own => own,
