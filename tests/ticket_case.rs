@@ -5,7 +5,7 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -76,7 +76,7 @@ impl Tool {
     fn bare() -> Self {
         let does = Arc::new(Mutex::new(Does::Answers(Answer::Created)));
         let next = does.clone();
-        let plant = Scripted::by(move |_: &Request| match *next.lock().unwrap() {
+        let plant = Scripted::by(move |_: &Request| match *lock(&next) {
             Does::Answers(answer) => Step::answer(answer),
             Does::RefusesConnection => Step::fail(io::Error::from(io::ErrorKind::ConnectionRefused)),
             Does::Hangs => Step::stall(),
@@ -89,7 +89,7 @@ impl Tool {
         let mut tool = Self::bare();
         let alerts = tool.alerts.clone();
         let layer = SemanticBreakerLayer::new(TripCard::default())
-            .alerts(move |alert: &Alert| alerts.lock().unwrap().push(alert.clone()))
+            .alerts(move |alert: &Alert| lock(&alerts).push(alert.clone()))
             .classifier(classify_fn(names).judge(judge));
         let handle = layer.handle();
         let guarded = ServiceBuilder::new().layer(layer).service(tool.service);
@@ -98,7 +98,7 @@ impl Tool {
     }
 
     async fn send(&mut self, does: Does, request: Request) -> Result<Answer, Error> {
-        *self.does.lock().unwrap() = does;
+        *lock(&self.does) = does;
         let answer = async { self.service.ready().await?.call(request).await };
         answer.await.map_err(Error::from_boxed)
     }
@@ -122,6 +122,10 @@ impl Tool {
         }
         (self.plant.take_requests().iter().filter(|it| matches!(it, Request::Create { .. })).count(), errors)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no test panics while it holds a lock")
 }
 
 fn creating() -> Call {
@@ -172,12 +176,12 @@ async fn the_ticket_case_comes_out_exactly() {
     assert!(tool.send(Does::Hangs, Request::LookUp(ActionId::from_key(19))).await.is_err());
     assert_eq!(handle.snapshots(&creating()), before, "a look-up is not an attempt");
     assert_eq!(handle.state(&creating()), State::Closed);
-    assert!(tool.alerts.lock().unwrap().is_empty());
+    assert!(lock(&tool.alerts).is_empty());
 
     // A second customer's write goes unknown: writes stop at once, and somebody is told what to look up.
     assert!(tool.send(Does::Hangs, create("second", 20)).await.is_err());
     assert_eq!(handle.state(&creating()), State::Open);
-    assert_eq!(*tool.alerts.lock().unwrap(), [Alert::new(AlertKind::Reconcile, "target=ticket")]);
+    assert_eq!(*lock(&tool.alerts), [Alert::new(AlertKind::Reconcile, "target=ticket")]);
     let pending = [ActionId::from_key(19), ActionId::from_key(20)];
     assert_eq!(handle.pending_writes(&creating()), pending);
 

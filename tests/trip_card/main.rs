@@ -14,7 +14,7 @@ mod writes;
 
 use std::{
     mem,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -64,9 +64,9 @@ impl Rig {
         let told = Arc::<Mutex<Told>>::default();
         let (hears, sees) = (told.clone(), told.clone());
         let layer = SemanticBreakerLayer::new(card)
-            .alerts(move |alert: &Alert| hears.lock().unwrap().alerts.push(alert.clone()))
+            .alerts(move |alert: &Alert| lock(&hears).alerts.push(alert.clone()))
             .listener(move |event: &Event<'_>| {
-                let mut told = sees.lock().unwrap();
+                let mut told = lock(&sees);
                 match event {
                     Event::Transition(it) => told.transitions.push((it.circuit, it.from, it.to)),
                     Event::Refused(_) => told.refused += 1,
@@ -155,9 +155,13 @@ impl Rig {
         self.circuit(call, circuit).and_then(|it| it.cause)
     }
 
+    fn told(&self) -> MutexGuard<'_, Told> {
+        lock(&self.told)
+    }
+
     /// The kinds of alerts since this was last asked.
     fn alerts(&self) -> Vec<AlertKind> {
-        mem::take(&mut self.told.lock().unwrap().alerts).iter().map(|it| it.kind).collect()
+        mem::take(&mut self.told().alerts).iter().map(|it| it.kind).collect()
     }
 
     /// From open to closed, as every circuit recovers: ten minutes, four good probes, a ramp of fifteen minutes.
@@ -174,6 +178,10 @@ impl Rig {
         assert_eq!(self.of_a_hundred(call).await, 100);
         assert_eq!(self.handle.state(call), State::Closed);
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no test panics while it holds a lock")
 }
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -19,10 +19,10 @@ async fn a_dry_run_refuses_nothing_and_reports_what_it_would_refuse() {
     ];
     for (call, code) in held {
         rig.passes(&call).await;
-        assert_eq!(mem::take(&mut rig.told.lock().unwrap().would_refuse), [code]);
+        assert_eq!(mem::take(&mut rig.told().would_refuse), [code]);
     }
     assert_eq!(rig.alerts(), [AlertKind::Reconcile, AlertKind::Security, AlertKind::Credential]);
-    assert_eq!(rig.told.lock().unwrap().refused, 0);
+    assert_eq!(rig.told().refused, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -32,7 +32,7 @@ async fn a_dry_run_reports_calls_that_a_probe_would_replace() {
     rig.sends(5, &write("crm"), Reason::Overloaded).await;
     pass(10 * MINUTE).await;
     rig.passes(&write("crm")).await;
-    assert_eq!(rig.told.lock().unwrap().would_refuse, [Refusal::Probing]);
+    assert_eq!(rig.told().would_refuse, [Refusal::Probing]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,7 +45,7 @@ async fn a_dry_run_reports_the_kill_switch_and_an_invalid_card() {
         }
         rig.passes(&read("crm")).await;
         let code = if invalid { Refusal::Misconfigured } else { Refusal::Killed };
-        assert_eq!(rig.told.lock().unwrap().would_refuse, [code]);
+        assert_eq!(rig.told().would_refuse, [code]);
     }
 }
 

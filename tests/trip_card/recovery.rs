@@ -18,7 +18,7 @@ async fn failures_recover_by_four_probes_and_a_ramp() {
     rig.recovers(&read("crm")).await;
     use State::{Closed, HalfOpen, Open, Recovering};
     let way = [(Closed, Open), (Open, HalfOpen), (HalfOpen, Recovering), (Recovering, Closed)];
-    let told = rig.told.lock().unwrap();
+    let told = rig.told();
     assert_eq!(told.transitions, way.map(|(from, to)| (Circuit::Health, from, to)));
 }
 
