@@ -165,6 +165,23 @@ async fn late_results_of_calls_from_before_the_trip_change_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn late_failures_of_calls_from_before_the_trip_do_not_end_a_recovery() {
+    let rig = Rig::new(TripCard::default());
+    let mut early = Vec::new();
+    for _ in 0..10 {
+        early.push(rig.begin(&read("crm"), Reason::Failed, secs(601)).await);
+    }
+    rig.sends(5, &read("crm"), Reason::Overloaded).await;
+    pass(10 * MINUTE).await;
+    rig.sends(4, &read("crm"), good()).await;
+    for call in early {
+        call.await.expect("an answer");
+    }
+    let snapshot = rig.circuit(&read("crm"), Circuit::Health).expect("it recovers");
+    assert_eq!((snapshot.state, snapshot.counts.failures), (State::Recovering, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn clones_and_services_of_one_layer_share_state() {
     let rig = opened(TripCard::default()).await;
     let request = || Request { call: read("crm"), verdict: good(), after: Duration::ZERO };

@@ -18,6 +18,7 @@ async fn two_unknown_writes(rig: &Rig) {
 async fn two_unknown_writes_stop_the_writes_of_their_target_alone() {
     let rig = Rig::new(TripCard::default());
     two_unknown_writes(&rig).await;
+    rig.sends(1, &read("crm"), Reason::Timeout).await;
     for effect in [Effect::Reversible, Effect::Consequential, Effect::Sensitive] {
         assert_eq!(rig.refused(&write("crm").operation("any").effect(effect)).await, Refusal::WritesOpen);
     }
