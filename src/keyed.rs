@@ -43,6 +43,9 @@ pub(crate) trait Kept {
     type Rules;
 
     fn keep(&self, now: Instant, rules: &Self::Rules) -> Keep;
+
+    /// It was forgotten: what it told the outside is over.
+    fn forgotten(&self) {}
 }
 
 /// When a map is asked, and by which rules its values are kept.
@@ -128,7 +131,7 @@ impl<V: Kept> Keyed<V> {
         if entry.value.keep(at.now, at.rules) == Keep::No {
             let entry = found.remove().0;
             drop(shard);
-            self.forgotten(&entry.key);
+            self.forgotten(&entry);
         }
         Some(result)
     }
@@ -169,7 +172,7 @@ impl<V: Kept> Keyed<V> {
         if entry.get().value.keep(at.now, at.rules) == Keep::No {
             let entry = entry.remove().0;
             drop(shard);
-            self.forgotten(&entry.key);
+            self.forgotten(&entry);
         }
         result
     }
@@ -186,15 +189,16 @@ impl<V: Kept> Keyed<V> {
         let mut count = 0;
         for shard in &self.shards {
             let entries: Vec<_> = lock(shard).extract_if(&mut gone).collect();
-            entries.iter().for_each(|entry| self.forgotten(&entry.key));
+            entries.iter().for_each(|entry| self.forgotten(entry));
             count += entries.len();
         }
         count
     }
 
-    fn forgotten(&self, key: &KeyBuf) {
-        self.mark(key.hash()).fetch_sub(1, Ordering::AcqRel);
-        self.unreserve(key);
+    fn forgotten(&self, entry: &Entry<V>) {
+        self.mark(entry.key.hash()).fetch_sub(1, Ordering::AcqRel);
+        self.unreserve(&entry.key);
+        entry.value.forgotten();
     }
 
     fn reserve(&self, tenant: &str, at: &At<'_, V::Rules>) -> Room {

@@ -15,7 +15,7 @@ use super::{
     TripCard,
     plan::Plan,
     state::{Admit, Ask, Cell, Changes, LeaseId, Moment, Settled, needs_cell},
-    tell::{Hooks, News},
+    tell::{Hooks, News, gauge},
     words::{Circuit, Signal},
 };
 use crate::{
@@ -97,6 +97,10 @@ impl Kept for Cell {
         } else {
             Keep::Always
         }
+    }
+
+    fn forgotten(&self) {
+        gauge(self.circuit(), self.told_state(), -1.0);
     }
 }
 
