@@ -91,11 +91,13 @@ impl<V: Kept> Keyed<V> {
     }
 
     /// Whether `key` certainly has no state, its own or a parent's.
+    #[inline]
     pub(crate) fn is_absent(&self, key: &KeyRef<'_>) -> bool {
         self.mark(key.hash()).load(Ordering::Acquire) == 0 && self.overflowing.load(Ordering::Acquire) == 0
     }
 
     /// Whether no key at all has state.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.total.load(Ordering::Acquire) == 0
     }
@@ -258,6 +260,7 @@ impl<V: Kept> Keyed<V> {
         })
     }
 
+    #[inline]
     fn mark(&self, hash: u64) -> &AtomicU32 {
         &self.marks[hash as usize % MARKS]
     }

@@ -202,7 +202,9 @@ impl Intake {
     pub(super) fn break_off(&mut self, error: Error) -> (Verdict, Error) {
         let (mut verdict, error) = broken(self.meter.call(), error);
         let read = self.meter.conclude(verdict.reason);
-        verdict.usage = verdict.usage.or(read.usage);
+        if verdict.usage().is_none() {
+            verdict = verdict.with_usage(read.usage());
+        }
         let failure = Failure::new(verdict.clone()).caused_by(error);
         (verdict, failure.into())
     }

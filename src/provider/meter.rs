@@ -139,7 +139,7 @@ impl Meter {
         let asks = matches!(reason.class(), Class::RateLimited | Class::Failed | Class::Unknown);
         let wait = self.wait.max(reading.retry_after).filter(|_| asks);
         let at = wait.and_then(|wait| Instant::now().checked_add(wait));
-        let verdict = Verdict::new(reason).retry_at(at).usage(reading.usage);
+        let verdict = Verdict::new(reason).with_retry_at(at).with_usage(reading.usage);
         // Somebody may have asked before: the first word stands.
         let _ = self.answer.0.set(reading.clone());
         verdict
