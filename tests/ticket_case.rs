@@ -57,7 +57,7 @@ fn names(request: &Request) -> Call {
 
 fn judge(answer: &Answer) -> Verdict {
     match answer {
-        Answer::Created => Verdict::completed().receipt("ticket 4711"),
+        Answer::Created => Verdict::completed().with_receipt("ticket 4711"),
         Answer::BreaksItsSchema => Reason::SchemaViolation.into(),
         Answer::RejectedByProvider => Reason::Failed.into(),
         Answer::Found => Verdict::completed(),

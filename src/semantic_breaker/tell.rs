@@ -127,7 +127,7 @@ mod tests {
             runtime.expect("a runtime").block_on(async {
                 let call = Call::to("llm").effect(Effect::ReadOnly);
                 let names = call.clone();
-                let limited = |at: &Instant| Verdict::new(Reason::RateLimited).retry_at(*at);
+                let limited = |at: &Instant| Verdict::new(Reason::RateLimited).with_retry_at(*at);
                 let layer = SemanticBreakerLayer::new(TripCard::default())
                     .classifier(classify_fn(move |_: &Instant| names.clone()).judge(limited));
                 let service = layer.layer(service_fn(|at: Instant| async move { Ok::<_, Infallible>(at) }));

@@ -108,7 +108,7 @@ async fn slow_calls_may_count_only_while_others_queue() {
 async fn by_default_slowness_quality_and_cost_open_nothing() {
     let rig = Rig::new(TripCard::default());
     for _ in 0..30 {
-        let verdict = good().score(0.0).cost(1e9);
+        let verdict = good().with_score(0.0).with_cost(1e9);
         assert_eq!(rig.send_for(&read("llm").queue(9), verdict, secs(300)).await, Ok(()));
     }
     assert_eq!(rig.handle.unhealthy(), 0);
@@ -117,9 +117,9 @@ async fn by_default_slowness_quality_and_cost_open_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_falling_quality_score_opens_as_degraded() {
     let rig = Rig::new(TripCard::default().quality(Quality::below(0.5)));
-    rig.sends(9, &read("llm"), good().score(0.1)).await;
+    rig.sends(9, &read("llm"), good().with_score(0.1)).await;
     assert_eq!(rig.state(&read("llm"), Circuit::Health), State::Closed, "fewer than ten say nothing");
-    rig.sends(1, &read("llm"), good().score(0.1)).await;
+    rig.sends(1, &read("llm"), good().with_score(0.1)).await;
     assert_eq!(rig.cause(&read("llm"), Circuit::Health), Some(Signal::Quality));
     only_this_target_and_operation(&rig, &read("llm"), Refusal::Degraded).await;
     rig.recovers(&read("llm")).await;
@@ -128,9 +128,9 @@ async fn a_falling_quality_score_opens_as_degraded() {
 #[tokio::test(start_paused = true)]
 async fn a_rising_cost_opens() {
     let rig = Rig::new(TripCard::default().cost(Cost::above(1.0)));
-    rig.sends(10, &read("llm"), good().cost(0.9)).await;
+    rig.sends(10, &read("llm"), good().with_cost(0.9)).await;
     let mut dear = 0;
-    while rig.send(&read("llm"), good().cost(3.0)).await.is_ok() {
+    while rig.send(&read("llm"), good().with_cost(3.0)).await.is_ok() {
         dear += 1;
     }
     assert_eq!(dear, 1, "0.9 and a tenth of 3.0 are above the ceiling");

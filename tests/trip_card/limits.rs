@@ -6,7 +6,7 @@ use tower_belay::semantic_breaker::{CredentialRule, RateLimits};
 use super::*;
 
 fn limited(wait: impl Into<Option<Duration>>) -> Verdict {
-    Verdict::new(Reason::RateLimited).retry_at(wait.into().map(|wait| Instant::now() + wait))
+    Verdict::new(Reason::RateLimited).with_retry_at(wait.into().map(|wait| Instant::now() + wait))
 }
 
 /// Refused until just before `wait` is over, then sent.

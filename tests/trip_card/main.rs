@@ -196,7 +196,7 @@ async fn pass(time: Duration) {
 
 /// A success that every circuit takes for one: writes need a receipt.
 fn good() -> Verdict {
-    Verdict::completed().receipt("done")
+    Verdict::completed().with_receipt("done")
 }
 
 fn read(target: &str) -> Call {
