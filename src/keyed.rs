@@ -31,7 +31,7 @@ pub(crate) struct Limits {
 pub(crate) enum Keep {
     /// It must not be forgotten.
     Always,
-    /// It may be forgotten once it was not used for a while.
+    /// It may be forgotten for want of room, once it was not used for a while.
     WhileUsed,
     /// There is nothing left to remember.
     No,
@@ -62,7 +62,8 @@ pub(crate) struct Keyed<V> {
     total: AtomicUsize,
     overflowing: AtomicUsize,
     tenants: Mutex<HashMap<Box<str>, usize>>,
-    swept: Mutex<Option<Instant>>,
+    /// When each [`Sweep`] was last done.
+    swept: Mutex<[Option<Instant>; 2]>,
     limits: Limits,
 }
 
@@ -70,6 +71,15 @@ struct Entry<V> {
     key: KeyBuf,
     value: V,
     used: Instant,
+}
+
+/// What is forgotten in passing.
+#[derive(Debug, Clone, Copy)]
+enum Sweep {
+    /// What has nothing left to remember.
+    Done,
+    /// What is idle too, because there is no room: a count must not be lost for any other reason.
+    Idle,
 }
 
 const SHARDS: usize = 16;
@@ -204,11 +214,11 @@ impl<V: Kept> Keyed<V> {
     }
 
     fn reserve(&self, tenant: &str, at: &At<'_, V::Rules>) -> Room {
-        self.sweep(at, self.limits.idle);
+        self.sweep(Sweep::Done, at, self.limits.idle);
         if self.reserve_own(tenant) {
             return Room::Own;
         }
-        if self.sweep(at, SWEEP_PAUSE) > 0 && self.reserve_own(tenant) {
+        if self.sweep(Sweep::Idle, at, SWEEP_PAUSE) > 0 && self.reserve_own(tenant) {
             return Room::Own;
         }
         self.overflowing.fetch_add(1, Ordering::AcqRel);
@@ -241,26 +251,24 @@ impl<V: Kept> Keyed<V> {
         }
     }
 
-    /// Forgets what is idle, unless that was done within `pause`.
-    fn sweep(&self, at: &At<'_, V::Rules>, pause: Duration) -> usize {
+    /// Forgets what may go, unless that was done within `pause`.
+    fn sweep(&self, sweep: Sweep, at: &At<'_, V::Rules>, pause: Duration) -> usize {
         let now = at.now;
         {
-            let mut swept = lock(&self.swept);
-            let last = *swept.get_or_insert(now);
-            if now.saturating_duration_since(last) < pause {
+            let last = &mut lock(&self.swept)[sweep as usize];
+            if last.is_some_and(|last| now.saturating_duration_since(last) < pause) {
                 return 0;
             }
-            *swept = Some(now);
+            *last = Some(now);
         }
         let idle = self.limits.idle;
-        self.forget_if(|entry| match entry.value.keep(now, at.rules) {
-            Keep::Always => false,
-            Keep::WhileUsed => now.saturating_duration_since(entry.used) >= idle,
-            Keep::No => true,
+        self.forget_if(|entry| match (entry.value.keep(now, at.rules), sweep) {
+            (Keep::Always, _) | (Keep::WhileUsed, Sweep::Done) => false,
+            (Keep::WhileUsed, Sweep::Idle) => now.saturating_duration_since(entry.used) >= idle,
+            (Keep::No, _) => true,
         })
     }
 
-    #[inline]
     fn mark(&self, hash: u64) -> &AtomicU32 {
         &self.marks[hash as usize % MARKS]
     }
@@ -358,6 +366,15 @@ mod tests {
         assert_eq!(count(&map, &Call::to("new"), later, Keep::Always), 1);
         assert_eq!(count(&map, &Call::to("open"), later, Keep::Always), 2);
         assert_eq!(map.look(&Call::to("idle"), Scope::TARGET, &at(later), |value| value.count), None);
+    }
+
+    #[test]
+    fn an_idle_entry_stays_while_there_is_room() {
+        let (map, now) = (map(2, 100), Instant::now());
+        count(&map, &Call::to("idle"), now, Keep::WhileUsed);
+        let later = now + Duration::from_secs(86_400);
+        count(&map, &Call::to("another"), later, Keep::WhileUsed);
+        assert_eq!(count(&map, &Call::to("idle"), later, Keep::WhileUsed), 2);
     }
 
     #[test]
