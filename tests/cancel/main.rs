@@ -170,7 +170,7 @@ async fn dropped_after(polls: usize, gap: Duration, rig: &Rig, script: &Script) 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_call_dropped_at_any_await_point_is_settled_once(script in scripts(), gap in gaps()) {

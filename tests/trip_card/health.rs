@@ -39,6 +39,18 @@ async fn what_left_the_last_twenty_attempts_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_twenty_attempts_are_remembered_however_far_apart_and_whoever_else_fails() {
+    let rig = Rig::new(TripCard::default());
+    for _ in 0..5 {
+        rig.sends(1, &read("crm"), Reason::Failed).await;
+        pass(15 * MINUTE).await;
+        rig.sends(1, &read("another"), Reason::Failed).await;
+    }
+    assert_eq!(rig.cause(&read("another"), Circuit::Health), Some(Signal::Failures));
+    assert_eq!(rig.state(&read("crm"), Circuit::Health), State::HalfOpen, "it opened fifteen minutes ago");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unknown_outcome_of_a_read_is_a_failure() {
     let rig = Rig::new(TripCard::default());
     rig.sends(5, &read("crm"), Reason::Timeout).await;
