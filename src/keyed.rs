@@ -31,7 +31,7 @@ pub(crate) struct Limits {
 pub(crate) enum Keep {
     /// It must not be forgotten.
     Always,
-    /// It may be forgotten once it was not used for a while.
+    /// It may be forgotten for want of room, once it was not used for a while.
     WhileUsed,
     /// There is nothing left to remember.
     No,
@@ -43,6 +43,9 @@ pub(crate) trait Kept {
     type Rules;
 
     fn keep(&self, now: Instant, rules: &Self::Rules) -> Keep;
+
+    /// It was forgotten: what it told the outside is over.
+    fn forgotten(&self) {}
 }
 
 /// When a map is asked, and by which rules its values are kept.
@@ -59,7 +62,8 @@ pub(crate) struct Keyed<V> {
     total: AtomicUsize,
     overflowing: AtomicUsize,
     tenants: Mutex<HashMap<Box<str>, usize>>,
-    swept: Mutex<Option<Instant>>,
+    /// When each [`Sweep`] was last done.
+    swept: Mutex<[Option<Instant>; 2]>,
     limits: Limits,
 }
 
@@ -67,6 +71,15 @@ struct Entry<V> {
     key: KeyBuf,
     value: V,
     used: Instant,
+}
+
+/// What is forgotten in passing.
+#[derive(Debug, Clone, Copy)]
+enum Sweep {
+    /// What has nothing left to remember.
+    Done,
+    /// What is idle too, because there is no room: a count must not be lost for any other reason.
+    Idle,
 }
 
 const SHARDS: usize = 16;
@@ -133,7 +146,7 @@ impl<V: Kept> Keyed<V> {
         if entry.value.keep(at.now, at.rules) == Keep::No {
             let entry = found.remove().0;
             drop(shard);
-            self.forgotten(&entry.key);
+            self.forgotten(&entry);
         }
         Some(result)
     }
@@ -148,10 +161,10 @@ impl<V: Kept> Keyed<V> {
         mut f: impl FnMut(&mut V) -> R,
     ) -> R {
         let own = KeyRef::new(call, scope);
-        if !self.is_absent(&own) {
-            if let Some(result) = self.look(call, scope, at, &mut f) {
-                return result;
-            }
+        if !self.is_absent(&own)
+            && let Some(result) = self.look(call, scope, at, &mut f)
+        {
+            return result;
         }
         let key = match self.reserve(own.tenant(), at) {
             Room::Own => own,
@@ -174,7 +187,7 @@ impl<V: Kept> Keyed<V> {
         if entry.get().value.keep(at.now, at.rules) == Keep::No {
             let entry = entry.remove().0;
             drop(shard);
-            self.forgotten(&entry.key);
+            self.forgotten(&entry);
         }
         result
     }
@@ -191,23 +204,24 @@ impl<V: Kept> Keyed<V> {
         let mut count = 0;
         for shard in &self.shards {
             let entries: Vec<_> = lock(shard).extract_if(&mut gone).collect();
-            entries.iter().for_each(|entry| self.forgotten(&entry.key));
+            entries.iter().for_each(|entry| self.forgotten(entry));
             count += entries.len();
         }
         count
     }
 
-    fn forgotten(&self, key: &KeyBuf) {
-        self.mark(key.hash()).fetch_sub(1, Ordering::AcqRel);
-        self.unreserve(key);
+    fn forgotten(&self, entry: &Entry<V>) {
+        self.mark(entry.key.hash()).fetch_sub(1, Ordering::AcqRel);
+        self.unreserve(&entry.key);
+        entry.value.forgotten();
     }
 
     fn reserve(&self, tenant: &str, at: &At<'_, V::Rules>) -> Room {
-        self.sweep(at, self.limits.idle);
+        self.sweep(Sweep::Done, at, self.limits.idle);
         if self.reserve_own(tenant) {
             return Room::Own;
         }
-        if self.sweep(at, SWEEP_PAUSE) > 0 && self.reserve_own(tenant) {
+        if self.sweep(Sweep::Idle, at, SWEEP_PAUSE) > 0 && self.reserve_own(tenant) {
             return Room::Own;
         }
         self.overflowing.fetch_add(1, Ordering::AcqRel);
@@ -240,26 +254,24 @@ impl<V: Kept> Keyed<V> {
         }
     }
 
-    /// Forgets what is idle, unless that was done within `pause`.
-    fn sweep(&self, at: &At<'_, V::Rules>, pause: Duration) -> usize {
+    /// Forgets what may go, unless that was done within `pause`.
+    fn sweep(&self, sweep: Sweep, at: &At<'_, V::Rules>, pause: Duration) -> usize {
         let now = at.now;
         {
-            let mut swept = lock(&self.swept);
-            let last = *swept.get_or_insert(now);
-            if now.saturating_duration_since(last) < pause {
+            let last = &mut lock(&self.swept)[sweep as usize];
+            if last.is_some_and(|last| now.saturating_duration_since(last) < pause) {
                 return 0;
             }
-            *swept = Some(now);
+            *last = Some(now);
         }
         let idle = self.limits.idle;
-        self.forget_if(|entry| match entry.value.keep(now, at.rules) {
-            Keep::Always => false,
-            Keep::WhileUsed => now.saturating_duration_since(entry.used) >= idle,
-            Keep::No => true,
+        self.forget_if(|entry| match (entry.value.keep(now, at.rules), sweep) {
+            (Keep::Always, _) | (Keep::WhileUsed, Sweep::Done) => false,
+            (Keep::WhileUsed, Sweep::Idle) => now.saturating_duration_since(entry.used) >= idle,
+            (Keep::No, _) => true,
         })
     }
 
-    #[inline]
     fn mark(&self, hash: u64) -> &AtomicU32 {
         &self.marks[hash as usize % MARKS]
     }
@@ -357,6 +369,15 @@ mod tests {
         assert_eq!(count(&map, &Call::to("new"), later, Keep::Always), 1);
         assert_eq!(count(&map, &Call::to("open"), later, Keep::Always), 2);
         assert_eq!(map.look(&Call::to("idle"), Scope::TARGET, &at(later), |value| value.count), None);
+    }
+
+    #[test]
+    fn an_idle_entry_stays_while_there_is_room() {
+        let (map, now) = (map(2, 100), Instant::now());
+        count(&map, &Call::to("idle"), now, Keep::WhileUsed);
+        let later = now + Duration::from_secs(86_400);
+        count(&map, &Call::to("another"), later, Keep::WhileUsed);
+        assert_eq!(count(&map, &Call::to("idle"), later, Keep::WhileUsed), 2);
     }
 
     #[test]

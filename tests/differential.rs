@@ -20,6 +20,8 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use tokio::sync::Notify;
 use tower::{BoxError, Layer, Service, ServiceExt};
+use tower_belay::semantic_breaker::{BreakerHandle, SemanticBreaker, State};
+use tower_belay::{Call, Effect, SemanticBreakerLayer, TripCard};
 use tower_resilience::circuitbreaker::{
     CircuitBreaker, CircuitBreakerConfigBuilder, CircuitBreakerHandle, CircuitBreakerLayer, CircuitState,
     DefaultClassifier, SlidingWindowType,
@@ -153,6 +155,23 @@ async fn both_clocks(time: Duration) {
     std::thread::sleep(time.min(Duration::from_millis(30)));
 }
 
+// ===== ours =====
+
+/// All defaults, and no closure: `Auto` knows that a `GET` changes nothing.
+fn our_breaker() -> (SemanticBreaker<Plant>, BreakerHandle, Plant) {
+    let layer = SemanticBreakerLayer::new(TripCard::default());
+    let plant = Plant::default();
+    (layer.layer(plant.clone()), layer.handle(), plant)
+}
+
+/// The state of the key that [`ask`] belongs to.
+fn our_state(handle: &BreakerHandle) -> State {
+    handle.state(&Call::to("provider.test").effect(Effect::ReadOnly))
+}
+
+const OUR_COOL_DOWN: Duration = Duration::from_secs(10 * 60);
+const OUR_LEASE: Duration = Duration::from_secs(5 * 60);
+
 // ===== the defects =====
 
 /// A count-based window must forget what left it.
@@ -174,7 +193,11 @@ mod d1_count_window_slides {
         assert_eq!(failures_to_open(HEALTHY, service, &plant).await, HEALTHY);
     }
 
-    // ours: `failures_to_open(HEALTHY, ..)` with all defaults is 5.
+    #[tokio::test(start_paused = true)]
+    async fn ours() {
+        let (service, _, plant) = our_breaker();
+        assert_eq!(failures_to_open(HEALTHY, service, &plant).await, 5);
+    }
 }
 
 /// axum applies a layer anew for every connection it accepts: the state must live in the layer.
@@ -267,7 +290,13 @@ mod d2_axum_connections_share_one_breaker {
         assert_eq!(reaching_the_handler(guard).await, 3);
     }
 
-    // ours: `reaching_the_handler(..)` with all defaults is 5, whatever the number of connections.
+    /// Whatever the number of connections; and no handle needs to be asked for.
+    #[tokio::test]
+    async fn ours() {
+        let layer = SemanticBreakerLayer::new(TripCard::default());
+        let guard = |app: Router| app.layer((HandleErrorLayer::new(refused), layer));
+        assert_eq!(reaching_the_handler(guard).await, 5);
+    }
 }
 
 /// Probes may be as far apart as the traffic is.
@@ -305,7 +334,14 @@ mod d3_half_open_does_not_wedge_when_probes_are_far_apart {
         assert_eq!(handle.state(), CircuitState::HalfOpen);
     }
 
-    // ours: `reaching_after_slow_probes(4, <the cool-down>, .., tokio::time::advance)`: traffic flows again.
+    #[tokio::test(start_paused = true)]
+    async fn ours() {
+        let (service, handle, plant) = our_breaker();
+        let reached = reaching_after_slow_probes(4, OUR_COOL_DOWN, service, &plant, tokio::time::advance).await;
+        // Ten of the ramp's fifteen minutes have passed: 0.1 + 0.9 * 10 / 15 of the calls.
+        assert_eq!(reached, 700);
+        assert_eq!(our_state(&handle), State::Recovering);
+    }
 }
 
 /// A probe that never ends must not keep all others out.
@@ -343,7 +379,15 @@ mod d4_a_hung_probe_frees_its_slot {
         assert_eq!(handle.state(), CircuitState::HalfOpen);
     }
 
-    // ours: `reaching_beside_a_hung_probe(<the cool-down>, <the lease>, .., tokio::time::advance)`: more than 0.
+    #[tokio::test(start_paused = true)]
+    async fn ours() {
+        let (service, handle, plant) = our_breaker();
+        let pass = tokio::time::advance;
+        let reached = reaching_beside_a_hung_probe(OUR_COOL_DOWN, OUR_LEASE, service, &plant, pass).await;
+        // Four good probes, and a tenth of the 996 calls behind them.
+        assert_eq!(reached, 4 + 99);
+        assert_eq!(our_state(&handle), State::Recovering);
+    }
 }
 
 /// A caller with a timeout of its own drops the call: that is how most hangs are seen.
@@ -367,7 +411,20 @@ mod d5_dropped_calls_are_counted_when_they_hung {
         assert_eq!(handle.metrics().await.total_calls, 0, "not one of them was seen");
     }
 
-    // ours: `reaching_a_hung_plant(<over hung_after>, ..)` with all defaults is 5.
+    #[tokio::test(start_paused = true)]
+    async fn ours() {
+        let (service, handle, plant) = our_breaker();
+        assert_eq!(reaching_a_hung_plant(Duration::from_secs(90), service, &plant).await, 5);
+        assert_eq!(our_state(&handle), State::Open);
+    }
+
+    /// A caller that went away at once says nothing about the plant.
+    #[tokio::test(start_paused = true)]
+    async fn ours_with_impatient_callers() {
+        let (service, handle, plant) = our_breaker();
+        assert_eq!(reaching_a_hung_plant(Duration::from_secs(59), service, &plant).await, 200);
+        assert_eq!(our_state(&handle), State::Closed);
+    }
 }
 
 /// A result belongs to the state that admitted the call.
@@ -409,7 +466,12 @@ mod d6_a_call_admitted_before_the_trip_does_not_close {
         assert_eq!(reaching_after_a_late_success(COOL_DOWN, service, &plant, both_clocks).await, 3);
     }
 
-    // ours: `reaching_after_a_late_success(<the cool-down>, .., tokio::time::advance)` is 0.
+    #[tokio::test(start_paused = true)]
+    async fn ours() {
+        let (service, handle, plant) = our_breaker();
+        assert_eq!(reaching_after_a_late_success(OUR_COOL_DOWN, service, &plant, tokio::time::advance).await, 0);
+        assert_eq!(our_state(&handle), State::HalfOpen);
+    }
 }
 
 /// Whoever charts the state must see one.
@@ -461,7 +523,15 @@ mod d9_gauge_reads_one_state {
         assert_eq!(states, ["Closed", "HalfOpen", "Open"]);
     }
 
-    // ours: the one state that the handle reports.
+    #[test]
+    fn ours() {
+        let states = states_at_once("belay_breaker_circuits", || async {
+            let (service, handle, plant) = our_breaker();
+            trip_and_recover(OUR_COOL_DOWN, service, &plant, tokio::time::advance).await;
+            assert_eq!(our_state(&handle), State::HalfOpen, "it needs four good probes");
+        });
+        assert_eq!(states, ["half_open"]);
+    }
 }
 
 /// A ready service behind a closed breaker answers at the first poll, whatever else goes on.
@@ -507,5 +577,32 @@ mod d10_no_async_lock_on_the_call_path {
         assert_eq!(plant.reached(), 1);
     }
 
-    // ours: `waiting(1_000, ..)` is 0; a call made from within a listener is answered at its first poll.
+    #[tokio::test]
+    async fn ours_alone() {
+        let (service, _, plant) = our_breaker();
+        assert_eq!(waiting(1_000, plant).await, 0);
+        assert_eq!(waiting(1_000, service).await, 0);
+    }
+
+    /// A second call, made from within the listener that hears of a refusal.
+    #[tokio::test(start_paused = true)]
+    async fn ours_contended() {
+        let second: Arc<Mutex<Option<SemanticBreaker<Plant>>>> = Arc::default();
+        let answered = Arc::new(AtomicUsize::new(0));
+        let (slot, counter) = (second.clone(), answered.clone());
+        let layer =
+            SemanticBreakerLayer::new(TripCard::default()).listener(move |_: &tower_belay::events::Event<'_>| {
+                let Some(mut service) = slot.lock().expect("no test panics while it holds the slot").take() else {
+                    return;
+                };
+                let mut call = pin!(send(&mut service));
+                let mut cx = Context::from_waker(std::task::Waker::noop());
+                counter.fetch_add(call.as_mut().poll(&mut cx).is_ready().into(), Ordering::SeqCst);
+            });
+        let plant = Plant::default();
+        let mut service = layer.layer(plant.clone());
+        *second.lock().expect("no test panics while it holds the slot") = Some(service.clone());
+        assert_eq!(trip(&mut service, &plant).await, 5);
+        assert_eq!(answered.load(Ordering::SeqCst), 1, "the second call is answered at its first poll");
+    }
 }

@@ -61,7 +61,12 @@ impl Plan {
     }
 
     pub(super) const fn refuses_all(self) -> bool {
-        self.0 & (KILLED | INVALID) != 0 && self.0 & DRY_RUN == 0
+        self.is_off() && !self.is_dry_run()
+    }
+
+    /// Whether every call is refused, or would be but for the dry run.
+    pub(super) const fn is_off(self) -> bool {
+        self.0 & (KILLED | INVALID) != 0
     }
 
     pub(super) const fn is_killed(self) -> bool {

@@ -8,6 +8,7 @@ use tower::ServiceExt;
 use super::{
     shared::{LAYER, NotAdmitted, ProbeLease, Shared, lock},
     state::Settled,
+    words::Circuit,
 };
 use crate::{
     call::Call,
@@ -19,24 +20,32 @@ use crate::{
 };
 
 impl Shared {
-    /// Tests the target with the user's probe, until it is well or ill; then refuses the call that came, which may
-    /// be sent again at once if the target is well.
+    /// Tests the target with the user's probe, until it is well or ill or the probe cannot tell; then refuses the call
+    /// that came, which may be sent again at once if the target is well.
     pub(super) async fn run_probes(self: Arc<Self>, call: Call, mut lease: ProbeLease) -> Error {
         loop {
             let slot = ProbeSlot { shared: &self, call: &call, lease, settled: false };
             let verdict = self.run_probe(&call).await;
             slot.settle(&verdict);
             match self.admit(&call) {
-                Err(NotAdmitted::Probe(next)) => lease = next,
+                Err(NotAdmitted::Probe(next)) if verdict.is_success() => lease = next,
+                // It says nothing of the target, and would say it again at once: the next call may try.
+                Err(NotAdmitted::Probe(next)) => {
+                    self.release_lease(&call, next);
+                    return self.still_probing(&call, next.circuit, verdict.retry_at);
+                }
                 Err(NotAdmitted::Refused(error)) => return error,
                 Ok(pass) => {
                     self.release(&call, &pass);
-                    let scope = self.plan().scope(lease.circuit, &call);
-                    let rejected = Rejected::new(LAYER, Refusal::Probing, scope, &call);
-                    return self.refuse(rejected.with_retry_at(Instant::now()));
+                    return self.still_probing(&call, lease.circuit, Some(Instant::now()));
                 }
             }
         }
+    }
+
+    fn still_probing(&self, call: &Call, circuit: Circuit, retry_at: Option<Instant>) -> Error {
+        let scope = self.plan().scope(circuit, call);
+        self.refuse(Rejected::new(LAYER, Refusal::Probing, scope, call).with_retry_at(retry_at))
     }
 
     async fn run_probe(&self, call: &Call) -> Verdict {
@@ -81,5 +90,73 @@ impl Drop for ProbeSlot<'_> {
         if !self.settled {
             self.shared.release_lease(self.call, self.lease);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{
+            Mutex,
+            atomic::{AtomicUsize, Ordering::SeqCst},
+        },
+        time::Duration,
+    };
+
+    use tower::{BoxError, Layer, ServiceExt, service_fn};
+
+    use super::*;
+    use crate::{
+        call::Effect,
+        classify::classify_fn,
+        events::Event,
+        semantic_breaker::{SemanticBreakerLayer, TripCard},
+    };
+
+    /// Five writes that fail; ten minutes later a sixth. Its refusal, and how often the probe ran until then.
+    async fn sixth_write(probed: Reason, dry_run: bool) -> (Option<Refusal>, usize, Vec<Refusal>) {
+        let (runs, would) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let (counter, hears) = (runs.clone(), would.clone());
+        let mut layer = SemanticBreakerLayer::new(TripCard::default())
+            .probe(service_fn(move |_: Call| {
+                counter.fetch_add(1, SeqCst);
+                async move { Ok::<_, BoxError>(Verdict::new(probed)) }
+            }))
+            .listener(move |event: &Event<'_>| {
+                if let Event::WouldRefuse(rejected) = event {
+                    lock(&hears).push(rejected.code());
+                }
+            });
+        if dry_run {
+            layer = layer.dry_run();
+        }
+        let names = |_: &Reason| Call::to("crm").effect(Effect::Consequential);
+        let echo = service_fn(|reason: Reason| async move { Ok::<_, Infallible>(reason) });
+        let service = layer.classifier(classify_fn(names).judge(|reason: &Reason| *reason)).layer(echo);
+        for _ in 0..5 {
+            assert!(service.clone().oneshot(Reason::Failed).await.is_ok());
+        }
+        tokio::time::advance(Duration::from_secs(600)).await;
+        let refusal = service.oneshot(Reason::Completed).await.err();
+        let code = refusal.and_then(|error| error.rejected().map(Rejected::code));
+        (code, runs.load(SeqCst), lock(&would).clone())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_that_cannot_tell_is_not_repeated_until_the_next_call() {
+        for reason in [Reason::RateLimited, Reason::NotFound, Reason::Unauthenticated, Reason::Abandoned] {
+            assert_eq!(sixth_write(reason, false).await, (Some(Refusal::Probing), 1, vec![]), "{reason}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_goes_on_until_the_target_is_well() {
+        assert_eq!(sixth_write(Reason::Completed, false).await.1, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dry_run_tells_of_a_write_that_a_probe_would_replace_and_sends_it() {
+        assert_eq!(sixth_write(Reason::Completed, true).await, (None, 0, vec![Refusal::Probing]));
     }
 }

@@ -15,7 +15,7 @@ use super::{
     TripCard,
     plan::Plan,
     state::{Admit, Ask, Cell, Changes, LeaseId, Moment, Settled, needs_cell},
-    tell::{Hooks, News},
+    tell::{Hooks, News, gauge},
     words::{Circuit, Signal},
 };
 use crate::{
@@ -101,6 +101,10 @@ impl Kept for Cell {
             Keep::Always
         }
     }
+
+    fn forgotten(&self) {
+        gauge(self.circuit(), self.told_state(), -1.0);
+    }
 }
 
 impl Shared {
@@ -129,13 +133,16 @@ impl Shared {
     }
 
     pub(super) fn refusal_of_all(&self, call: &Call) -> Error {
-        let plan = self.plan();
+        self.refuse(self.rejection_of_all(call, self.plan()))
+    }
+
+    fn rejection_of_all(&self, call: &Call, plan: Plan) -> Rejected {
         let refusal = if plan.is_killed() { Refusal::Killed } else { Refusal::Misconfigured };
         let rejected = Rejected::new(LAYER, refusal, plan.widest(Circuit::Health), call);
-        self.refuse(match lock(&self.invalid).clone() {
+        match lock(&self.invalid).clone() {
             Some(error) if !plan.is_killed() => rejected.with_source(error),
             _ => rejected,
-        })
+        }
     }
 
     #[inline]
@@ -148,7 +155,7 @@ impl Shared {
             return Err(NotAdmitted::Refused(self.refusal_of_all(call)));
         }
         let pass = Pass { stamp, started: plan.is_timed().then(Instant::now), leases: None };
-        if self.is_calm(call, plan) { Ok(pass) } else { self.admit_slowly(call, plan, pass) }
+        if !plan.is_off() && self.is_calm(call, plan) { Ok(pass) } else { self.admit_slowly(call, plan, pass) }
     }
 
     /// Whether no circuit has anything against this call's keys, at the price of a few shared reads.
@@ -168,6 +175,8 @@ impl Shared {
         let now = Instant::now();
         let ask = Ask { effect: call.effect_kind(), deadline: call.deadline_at(), has_probe: plan.has_probe() };
         let mut probe = None;
+        // What a dry run would have refused it for.
+        let mut watched = plan.is_off().then(|| self.rejection_of_all(call, plan));
         for circuit in ORDER {
             if self.cells[circuit as usize].is_empty() {
                 continue;
@@ -190,7 +199,7 @@ impl Shared {
                     let code = refusal_code(refusal, cause);
                     let rejected = Rejected::new(LAYER, code, scope, call).with_retry_at(retry_at);
                     if plan.is_dry_run() {
-                        self.hooks().would_refuse(&rejected);
+                        watched.get_or_insert(rejected);
                         continue;
                     }
                     self.release(call, &pass);
@@ -200,16 +209,25 @@ impl Shared {
         }
         // Asking may have begun a phase, to which this call then belongs.
         pass.stamp = self.epoch.load(Ordering::Acquire);
-        let Some(lease) = probe else { return Ok(pass) };
-        if let Some(leases) = &mut pass.leases {
+        if let (Some(lease), Some(leases)) = (probe, &mut pass.leases) {
             leases[lease.circuit as usize] = None;
         }
-        if plan.is_dry_run() {
-            self.release_lease(call, lease);
-            return Ok(pass);
+        match probe {
+            Some(lease) if plan.is_dry_run() => {
+                self.release_lease(call, lease);
+                let scope = plan.scope(lease.circuit, call);
+                watched.get_or_insert_with(|| Rejected::new(LAYER, Refusal::Probing, scope, call));
+            }
+            Some(lease) => {
+                self.release(call, &pass);
+                return Err(NotAdmitted::Probe(lease));
+            }
+            None => {}
         }
-        self.release(call, &pass);
-        Err(NotAdmitted::Probe(lease))
+        if let Some(rejected) = &watched {
+            self.hooks().would_refuse(rejected);
+        }
+        Ok(pass)
     }
 
     #[inline]

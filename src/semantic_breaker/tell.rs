@@ -89,7 +89,7 @@ impl Hooks {
 }
 
 /// How many circuits are in each state but closed.
-fn gauge(circuit: Circuit, state: State, by: f64) {
+pub(super) fn gauge(circuit: Circuit, state: State, by: f64) {
     if state != State::Closed {
         metrics::gauge!("belay_breaker_circuits", "circuit" => circuit.code(), "state" => state.code()).increment(by);
     }
@@ -98,5 +98,56 @@ fn gauge(circuit: Circuit, state: State, by: f64) {
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hooks").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, time::Duration};
+
+    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+    use tokio::time::{Instant, advance};
+    use tower::{Layer, ServiceExt, service_fn};
+
+    use super::*;
+    use crate::{
+        call::{Call, Effect},
+        classify::classify_fn,
+        reason::Reason,
+        semantic_breaker::{BreakerHandle, SemanticBreakerLayer, TripCard},
+        verdict::Verdict,
+    };
+
+    /// What all gauges add up to after a circuit was gated, everybody went away for a day, and `look` looked at it.
+    fn gauges_after(look: impl FnOnce(BreakerHandle, Call)) -> f64 {
+        let recorder = DebuggingRecorder::new();
+        let snapshotter = recorder.snapshotter();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        metrics::with_local_recorder(&recorder, || {
+            runtime.expect("a runtime").block_on(async {
+                let call = Call::to("llm").effect(Effect::ReadOnly);
+                let names = call.clone();
+                let limited = |at: &Instant| Verdict::new(Reason::RateLimited).with_retry_at(*at);
+                let layer = SemanticBreakerLayer::new(TripCard::default())
+                    .classifier(classify_fn(move |_: &Instant| names.clone()).judge(limited));
+                let service = layer.layer(service_fn(|at: Instant| async move { Ok::<_, Infallible>(at) }));
+                assert!(service.oneshot(Instant::now() + Duration::from_secs(5)).await.is_ok());
+                assert_eq!(layer.handle().state(&call), State::Gated);
+                advance(Duration::from_secs(86_400)).await;
+                look(layer.handle(), call);
+                assert_eq!(layer.handle().unhealthy(), 0);
+            });
+        });
+        let values = snapshotter.snapshot().into_vec().into_iter().map(|(.., value)| match value {
+            DebugValue::Gauge(value) => value.into_inner(),
+            _ => 0.0,
+        });
+        values.sum()
+    }
+
+    #[test]
+    fn a_circuit_that_is_forgotten_leaves_its_gauge() {
+        assert_eq!(gauges_after(|handle, call| assert_eq!(handle.state(&call), State::Closed)), 0.0);
+        assert_eq!(gauges_after(|handle, _| drop(handle.all())), 0.0);
     }
 }

@@ -10,7 +10,7 @@ use super::{
     event::{Changes, Moment},
     evidence::Evidence,
     window::later,
-    words::{Shift, Signal, Snapshot, State},
+    words::{Circuit, Shift, Signal, Snapshot, State},
 };
 use crate::call::ActionId;
 
@@ -141,6 +141,15 @@ impl Cell {
             (_, State::Recovering, Phase::Recovering { ends, .. }) => Some(*ends),
             _ => None,
         }
+    }
+
+    pub(crate) const fn circuit(&self) -> Circuit {
+        self.circuit
+    }
+
+    /// The state that was last told: time alone may have ended it since.
+    pub(crate) const fn told_state(&self) -> State {
+        self.told.0
     }
 
     /// Reports a change of state, whatever brought it about.
