@@ -48,7 +48,7 @@ impl<C> SemanticBreakerLayer<C> {
         SemanticBreakerLayer { shared: self.shared, classifier }
     }
 
-    /// Only watches: every decision is reported, and nothing is refused.
+    /// Only watches: every decision is reported, and nothing is refused but by the kill switch.
     #[must_use]
     pub fn dry_run(self) -> Self {
         self.shared.set_dry_run();

@@ -60,8 +60,9 @@ impl Plan {
         Scope::from_bits((self.0 >> (circuit as u64 * 8)) as u8)
     }
 
+    /// The kill switch is for emergencies: it does not ask whether the breaker only watches.
     pub(super) const fn refuses_all(self) -> bool {
-        self.is_off() && !self.is_dry_run()
+        self.is_killed() || (self.is_off() && !self.is_dry_run())
     }
 
     /// Whether every call is refused, or would be but for the dry run.

@@ -137,11 +137,12 @@ impl Shared {
     }
 
     fn rejection_of_all(&self, call: &Call, plan: Plan) -> Rejected {
-        let refusal = if plan.is_killed() { Refusal::Killed } else { Refusal::Misconfigured };
-        let rejected = Rejected::new(LAYER, refusal, plan.widest(Circuit::Health), call);
+        let rejected = |refusal| Rejected::new(LAYER, refusal, plan.widest(Circuit::Health), call);
         match lock(&self.invalid).clone() {
-            Some(error) if !plan.is_killed() => rejected.with_source(error),
-            _ => rejected,
+            Some(error) if !plan.is_killed() => rejected(Refusal::Misconfigured).with_source(error),
+            _ if plan.is_killed() => rejected(Refusal::Killed),
+            // Killed when it was asked whether it is ready, and revived since: the next call is asked anew.
+            _ => rejected(Refusal::Killed).with_retry_at(Instant::now()),
         }
     }
 
