@@ -192,6 +192,11 @@ pub(crate) fn made_of<B: 'static>(bytes: Vec<u8>) -> Option<B> {
         () if kind == TypeId::of::<Full<Bytes>>() => same(Full::new(Bytes::from(bytes))),
         () if kind == TypeId::of::<String>() => same(String::from_utf8(bytes).ok()?),
         () if kind == TypeId::of::<Vec<u8>>() => same(bytes),
+        #[cfg(feature = "reqwest")]
+        () if kind == TypeId::of::<reqwest::Body>() => {
+            let mut body = Some(reqwest::Body::from(bytes));
+            (&mut body as &mut dyn Any).downcast_mut::<Option<B>>()?.take()
+        }
         () => None,
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::ProviderConfig;
 use crate::{
     call::Call,
+    classify::status::{Proof, status_reason},
     reason::{Class, Reason},
     verdict::Verdict,
     wire::{Decoder, Progress, Protocol, Reading, SseSplitter, hints},
@@ -22,6 +23,8 @@ pub(super) struct Question {
     pub(super) call: Call,
     pub(super) protocol: Option<Protocol>,
     pub(super) hides_usage: bool,
+    /// A gRPC call may be silent for as long as it likes.
+    pub(super) grpc: bool,
     pub(super) config: Arc<ProviderConfig>,
 }
 
@@ -39,7 +42,8 @@ pub(super) struct Question {
 pub struct Answer(Arc<OnceLock<Reading>>);
 
 impl Answer {
-    /// What was read; `None` as long as a live answer is not over, and for ever if its reader went away.
+    /// What was read; `None` as long as a live answer is not over, for ever if its reader went away before that, and
+    /// where nothing was read: in an encoded body, one that is too large, or one of no known protocol.
     pub fn reading(&self) -> Option<&Reading> {
         self.0.get()
     }
@@ -109,6 +113,16 @@ impl Meter {
         self.decoder.reading().is_over()
     }
 
+    /// Whether its terminator came.
+    pub(super) fn is_done(&self) -> bool {
+        self.decoder.reading().done
+    }
+
+    /// How many bytes of a stream are events that are over.
+    pub(super) fn settled(&self) -> u64 {
+        self.sse.settled()
+    }
+
     /// Whether anything came that a person would call an answer; reasoning counts.
     pub(super) fn has_output(&self) -> bool {
         let reading = self.decoder.reading();
@@ -128,20 +142,42 @@ impl Meter {
         self.status
     }
 
-    /// The verdict on what was read. The reading is published with it.
+    /// The verdict on what was read, which is published with it.
     pub(super) fn judge(&self) -> Verdict {
-        self.conclude(self.decoder.reading().reason(self.status, self.call.effect_kind()))
+        self.publish();
+        self.verdict()
     }
 
     /// The same, for an answer whose end decides and not what was read.
     pub(super) fn conclude(&self, reason: Reason) -> Verdict {
-        let reading = self.decoder.reading();
+        self.publish();
+        self.with(reason)
+    }
+
+    /// The verdict on what was read so far.
+    pub(super) fn verdict(&self) -> Verdict {
+        let effect = self.call.effect_kind();
+        let reason = self.decoder.reading().reason(self.status, effect);
+        // A server that says when to come again says that it did not take the request.
+        let refused = matches!(self.status.as_u16(), 429 | 503 | 529) && self.wait().is_some();
+        match reason {
+            Reason::Unproven if refused => self.with(status_reason(self.status, effect, Proof::Refused)),
+            reason => self.with(reason),
+        }
+    }
+
+    fn with(&self, reason: Reason) -> Verdict {
         let asks = matches!(reason.class(), Class::RateLimited | Class::Failed | Class::Unknown);
-        let wait = self.wait.max(reading.retry_after).filter(|_| asks);
-        let at = wait.and_then(|wait| Instant::now().checked_add(wait));
-        let verdict = Verdict::new(reason).retry_at(at).usage(reading.usage);
-        // Somebody may have asked before: the first word stands.
-        let _ = self.answer.0.set(reading.clone());
-        verdict
+        let at = self.wait().filter(|_| asks).and_then(|wait| Instant::now().checked_add(wait));
+        Verdict::new(reason).retry_at(at).usage(self.decoder.reading().usage)
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        self.wait.max(self.decoder.reading().retry_after)
+    }
+
+    /// Somebody may have asked before: the first word stands.
+    fn publish(&self) {
+        self.answer.0.get_or_init(|| self.decoder.reading().clone());
     }
 }

@@ -59,8 +59,10 @@
 //! # }
 //! ```
 
+mod clock;
 mod config;
 mod future;
+mod held;
 mod hide;
 mod intake;
 mod layer;
