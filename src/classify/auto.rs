@@ -10,7 +10,7 @@ use tower::BoxError;
 
 use super::{
     Classify, ClassifyError, ClassifyResponse, Head, endpoint, error_verdict,
-    grpc::{grpc_verdict, is_grpc},
+    grpc::{ends_in_trailers, grpc_verdict, is_grpc},
     status::status_verdict,
 };
 use crate::{
@@ -107,7 +107,7 @@ where
     }
 
     fn watch(&self, call: &Call, response: Response<B>, completion: Completion) -> Self::Response {
-        let grpc = is_grpc(response.headers());
+        let grpc = ends_in_trailers(response.headers());
         response.map(|body| WatchedBody::watch(body, call, grpc, completion))
     }
 }

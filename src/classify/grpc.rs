@@ -13,6 +13,11 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
 }
 
+/// Whether the status is still to come, in trailers: it may stand in the head of an answer without content.
+pub(crate) fn ends_in_trailers(headers: &HeaderMap) -> bool {
+    is_grpc(headers) && !headers.contains_key("grpc-status")
+}
+
 /// The verdict in trailers, or in the head of a trailers-only answer; `None` where there is no `grpc-status`.
 pub(crate) fn grpc_verdict(call: &Call, trailers: &HeaderMap) -> Option<Verdict> {
     let status = trailers.get("grpc-status")?;
