@@ -14,7 +14,7 @@ use crate::{
     classify::status::{Proof, status_reason},
     reason::{Class, Reason},
     verdict::Verdict,
-    wire::{Decoder, Progress, Protocol, Reading, SseSplitter, hints},
+    wire::{Decoder, Progress, Protocol, Reading, SseSplitter, hints, sse::Event},
 };
 
 /// What an answer is read for.
@@ -77,27 +77,31 @@ impl Meter {
         self.answer.clone()
     }
 
-    /// Reads a piece of a stream; the weightiest of what it brought. `hides` is asked about every event.
-    pub(super) fn push(&mut self, chunk: &[u8], mut hides: impl FnMut(&crate::wire::sse::Event<'_>)) -> Progress {
+    /// Reads a piece of a stream; the weightiest of what it brought. `sees` is shown every event.
+    ///
+    /// Behind the terminator nothing counts: the verdict may have been told already.
+    pub(super) fn push(&mut self, chunk: &[u8], mut sees: impl FnMut(&Event<'_>)) -> Progress {
         let mut most = Progress::Nothing;
         let decoder = &mut self.decoder;
         self.sse.push(chunk, |event| {
-            most = most.max(decoder.sse(&event));
-            hides(&event);
+            if !decoder.reading().done {
+                most = most.max(decoder.sse(&event));
+            }
+            sees(&event);
         });
         most
     }
 
     /// The stream is over: what it still holds back is read too.
-    pub(super) fn finish(&mut self, mut hides: impl FnMut(&crate::wire::sse::Event<'_>)) -> Progress {
-        let mut most = Progress::Nothing;
+    pub(super) fn finish(&mut self, mut sees: impl FnMut(&Event<'_>)) {
         let decoder = &mut self.decoder;
         self.sse.finish(|event| {
-            most = most.max(decoder.sse(&event));
-            hides(&event);
+            if !decoder.reading().done {
+                decoder.sse(&event);
+            }
+            sees(&event);
         });
         decoder.end();
-        most
     }
 
     pub(super) fn json(&mut self, body: &[u8]) {
