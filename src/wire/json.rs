@@ -3,10 +3,11 @@
 //! A field of an unexpected type is an absent value, never an error; of a key that comes twice the last counts. What is
 //! stepped over is checked for its strings, scalars and brackets only.
 
-use std::{borrow::Cow, fmt};
+mod scalar;
 
 use memchr::memchr2;
-use serde::{Deserialize, Deserializer, de::Visitor};
+
+pub(super) use self::scalar::{clip, count, is_filled, is_true, string, string_or_json, text, word};
 
 /// A value as its JSON text, looked at when it is needed. `null` is `None`.
 pub(super) type Raw<'a> = Option<&'a str>;
@@ -39,9 +40,12 @@ pub(super) trait Read<'a>: Default {
 #[derive(Debug, Clone)]
 pub(super) struct Obj<T>(pub(super) Option<T>);
 
-/// The objects of an array; a lone object is an array of one.
+/// The objects of an array; a lone object is an array of one. Almost every array has one, which allocates nothing.
 #[derive(Debug, Clone)]
-pub(super) struct List<T>(pub(super) Vec<T>);
+pub(super) struct List<T> {
+    first: Option<T>,
+    more: Vec<T>,
+}
 
 /// A struct of the fields that are read, each with the key that it stands under.
 macro_rules! object {
@@ -107,13 +111,14 @@ impl<'a, T: Read<'a>> Read<'a> for Obj<T> {
 
 impl<T> Default for List<T> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { first: None, more: Vec::new() }
     }
 }
 
 impl<'a, T: Read<'a>> Read<'a> for List<T> {
     fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
-        self.0.clear();
+        self.first = None;
+        self.more.clear();
         if cursor.peek() == Some(b'[') {
             return cursor.array(|cursor| self.item(cursor));
         }
@@ -121,21 +126,36 @@ impl<'a, T: Read<'a>> Read<'a> for List<T> {
     }
 
     fn is_set(&self) -> bool {
-        !self.0.is_empty()
+        !self.is_empty()
     }
 }
 
 impl<T> List<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.first.iter().chain(&self.more)
+    }
+
+    pub(super) fn into_first(self) -> Option<T> {
+        self.first
+    }
+
     fn item<'a>(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson>
     where
         T: Read<'a>,
     {
-        if cursor.peek() != Some(b'{') || self.0.len() >= MAX_ITEMS {
+        if cursor.peek() != Some(b'{') || self.more.len() >= MAX_ITEMS {
             return cursor.skip();
         }
-        let at = self.0.len();
-        self.0.push(T::default());
-        self.0[at].read(cursor)
+        if self.first.is_none() {
+            return self.first.insert(T::default()).read(cursor);
+        }
+        let at = self.more.len();
+        self.more.push(T::default());
+        self.more[at].read(cursor)
     }
 }
 
@@ -365,83 +385,4 @@ pub(super) fn elements<'a>(raw: Raw<'a>) -> Option<Vec<Raw<'a>>> {
     let each = |cursor: &mut Cursor<'a>| cursor.raw().map(|item| items.push(Some(item)));
     cursor.array(each).ok()?;
     Some(items)
-}
-
-/// The JSON text of a value.
-pub(super) fn text<'a>(raw: Raw<'a>) -> &'a str {
-    raw.unwrap_or("")
-}
-
-/// Whether there is something: not null, false, `""`, `[]` or `{}`.
-pub(super) fn is_filled(raw: Raw<'_>) -> bool {
-    match text(raw) {
-        "" | "null" | "false" | "\"\"" => false,
-        long if long.len() > 64 => true,
-        short => !matches!(
-            short.as_bytes(),
-            [b'[' | b'{', inner @ .., b']' | b'}'] if inner.iter().all(u8::is_ascii_whitespace)
-        ),
-    }
-}
-
-/// Whether it is `true`.
-pub(super) fn is_true(raw: Raw<'_>) -> bool {
-    text(raw) == "true"
-}
-
-/// A string, unescaped; half a surrogate pair becomes U+FFFD instead of an error.
-pub(super) fn string<'a>(raw: Raw<'a>) -> Option<Cow<'a, str>> {
-    let inner = text(raw).strip_prefix('"')?.strip_suffix('"')?;
-    if !inner.contains('\\') {
-        return Some(Cow::Borrowed(inner));
-    }
-    if let Ok(plain) = serde_json::from_str::<String>(text(raw)) {
-        return Some(Cow::Owned(plain));
-    }
-    struct Bytes(Vec<u8>);
-    impl<'de> Deserialize<'de> for Bytes {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            struct Visit;
-            impl Visitor<'_> for Visit {
-                type Value = Bytes;
-                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    f.write_str("a string")
-                }
-                fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Bytes, E> {
-                    Ok(Bytes(bytes.to_vec()))
-                }
-            }
-            deserializer.deserialize_bytes(Visit)
-        }
-    }
-    let bytes = serde_json::from_str::<Bytes>(text(raw)).ok()?.0;
-    Some(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-/// A string that is not empty.
-pub(super) fn word<'a>(raw: Raw<'a>) -> Option<Cow<'a, str>> {
-    string(raw).filter(|word| !word.is_empty())
-}
-
-/// A string, or the JSON text of anything else that is there: tool arguments come as both.
-pub(super) fn string_or_json<'a>(raw: Raw<'a>) -> Option<Cow<'a, str>> {
-    string(raw).or_else(|| raw.map(Cow::Borrowed))
-}
-
-/// A count: a whole number that is not negative, also where it is written as a float.
-pub(super) fn count(raw: Raw<'_>) -> Option<u64> {
-    let text = text(raw);
-    text.parse().ok().or_else(|| {
-        let float: f64 = text.parse().ok()?;
-        (float >= 0.0 && float.fract() == 0.0 && float < 9e15).then_some(float as u64)
-    })
-}
-
-/// At most `max` bytes of `text`, cut between characters.
-pub(super) fn clip(text: &str, max: usize) -> &str {
-    let mut end = text.len().min(max);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
