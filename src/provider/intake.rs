@@ -4,13 +4,13 @@
 //! that it is under way. Then it is *live*: pieces pass, and the end is still judged.
 
 use bytes::Bytes;
-use http::{HeaderMap, header};
 
 use super::{
     Delivery, ProviderConfig,
     held::Held,
     hide::Hide,
     meter::{Meter, Question},
+    mode::{Mode, declared},
 };
 use crate::{
     body::broken,
@@ -29,21 +29,6 @@ pub(super) enum Head {
     Judged(Verdict),
     /// That it is under way.
     Live,
-}
-
-/// How a body is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// Its first bytes will tell.
-    Undecided,
-    /// The body of an error status, as a whole.
-    Error,
-    /// A JSON answer, as a whole.
-    Json,
-    /// A stream of events.
-    Stream,
-    /// Not at all.
-    Opaque,
 }
 
 /// What is left of an answer that is over: its last bytes, its verdict, and the error for its reader if it is not whole.
@@ -71,18 +56,10 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(question: Question, parts: &http::response::Parts) -> Self {
-        let mode = match () {
-            () if is_encoded(&parts.headers) => Mode::Opaque,
-            () if parts.status.as_u16() >= 400 => Mode::Error,
-            // A redirect is no answer, and none of the model's failures.
-            () if question.protocol.is_none() || !parts.status.is_success() => Mode::Opaque,
-            () => Mode::Undecided,
-        };
-        let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         Self {
-            mode,
+            mode: Mode::of(parts, question.protocol),
             meter: Meter::new(&question, parts.status, &parts.headers),
-            declared: Framing::of(content_type, &[]),
+            declared: declared(&parts.headers),
             hide: question.hides_usage.then(Hide::default),
             question,
             held: Held::default(),
@@ -130,7 +107,9 @@ impl Intake {
         self.came += piece.len();
         if self.mode == Mode::Undecided {
             self.held.push(piece);
-            if let Some(mode) = self.sniff() {
+            let beginning = &self.held.bytes()[self.blank..];
+            self.blank += beginning.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            if let Some(mode) = Mode::sniff(&self.held.bytes()[self.blank..], self.declared) {
                 self.decide(mode);
             }
         } else {
@@ -167,7 +146,7 @@ impl Intake {
     /// The body came to its end while its head was read.
     pub(super) fn end_of_head(&mut self) -> Result<Head, Error> {
         if self.mode == Mode::Undecided {
-            self.decide(self.framing().unwrap_or(Mode::Json));
+            self.decide(Mode::guess(self.held.bytes(), self.declared));
         }
         match self.mode {
             Mode::Stream => {
@@ -220,7 +199,7 @@ impl Intake {
             return (piece, None);
         }
         let (piece, progress) = self.feed(piece);
-        let ended = progress >= Progress::Done && self.meter.is_done();
+        let ended = progress >= Progress::Done && self.meter.is_settled();
         (piece, ended.then(|| self.meter.judge()))
     }
 
@@ -300,36 +279,4 @@ impl Intake {
             }
         }
     }
-
-    /// By the first bytes, once there are enough to tell.
-    fn sniff(&mut self) -> Option<Mode> {
-        const ENOUGH: usize = b"\xef\xbb\xbfretry:".len();
-        let beginning = &self.held.bytes()[self.blank..];
-        self.blank += beginning.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        let beginning = &self.held.bytes()[self.blank..];
-        match Framing::of(None, beginning) {
-            Some(framing) => Some(mode(framing)),
-            None if beginning.len() < ENOUGH => None,
-            None => Some(self.framing().unwrap_or(Mode::Json)),
-        }
-    }
-
-    fn framing(&self) -> Option<Mode> {
-        Framing::of(None, self.held.bytes()).or(self.declared).map(mode)
-    }
-}
-
-const fn mode(framing: Framing) -> Mode {
-    match framing {
-        Framing::Sse => Mode::Stream,
-        Framing::Json => Mode::Json,
-    }
-}
-
-fn is_encoded(headers: &HeaderMap) -> bool {
-    let plain = |encoding: &[u8]| {
-        let encoding = encoding.trim_ascii();
-        encoding.is_empty() || encoding.eq_ignore_ascii_case(b"identity")
-    };
-    headers.get_all(header::CONTENT_ENCODING).iter().any(|encoding| !plain(encoding.as_bytes()))
 }

@@ -79,12 +79,12 @@ impl Meter {
 
     /// Reads a piece of a stream; the weightiest of what it brought. `sees` is shown every event.
     ///
-    /// Behind the terminator nothing counts: the verdict may have been told already.
+    /// Behind the terminator nothing counts, as the verdict was told with it; an error may still be explained.
     pub(super) fn push(&mut self, chunk: &[u8], mut sees: impl FnMut(&Event<'_>)) -> Progress {
         let mut most = Progress::Nothing;
         let decoder = &mut self.decoder;
         self.sse.push(chunk, |event| {
-            if !decoder.reading().done {
+            if !is_settled(decoder.reading()) {
                 most = most.max(decoder.sse(&event));
             }
             sees(&event);
@@ -96,7 +96,7 @@ impl Meter {
     pub(super) fn finish(&mut self, mut sees: impl FnMut(&Event<'_>)) {
         let decoder = &mut self.decoder;
         self.sse.finish(|event| {
-            if !decoder.reading().done {
+            if !is_settled(decoder.reading()) {
                 decoder.sse(&event);
             }
             sees(&event);
@@ -117,9 +117,9 @@ impl Meter {
         self.decoder.reading().is_over()
     }
 
-    /// Whether its terminator came.
-    pub(super) fn is_done(&self) -> bool {
-        self.decoder.reading().done
+    /// Whether its terminator came, and no error.
+    pub(super) fn is_settled(&self) -> bool {
+        is_settled(self.decoder.reading())
     }
 
     /// How many bytes of a stream are events that are over.
@@ -184,4 +184,8 @@ impl Meter {
     fn publish(&self) {
         self.answer.0.get_or_init(|| self.decoder.reading().clone());
     }
+}
+
+const fn is_settled(reading: &Reading) -> bool {
+    reading.done && reading.error.is_none()
 }

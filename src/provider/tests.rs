@@ -21,7 +21,7 @@ use tower_layer::Layer;
 
 use super::*;
 use crate::{
-    Reason, Verdict, WatchedBody,
+    Reason, WatchedBody,
     call::Call,
     classify::{Auto, ClassifyResponse, Completion, End},
     error::Error,

@@ -127,14 +127,10 @@ impl Decoder {
         })
     }
 
-    /// Reads a whole JSON body, of a success or of an error. A body without content is an empty answer.
+    /// Reads a whole JSON body, of a success or of an error.
     pub fn json(&mut self, body: &[u8]) -> Progress {
         let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii();
         self.watch(|decoder| {
-            if body.is_empty() {
-                decoder.reading.done = true;
-                return;
-            }
             let read = decoder.read_body(body).or_else(|why| match str::from_utf8(body) {
                 Ok(_) => Err(why),
                 Err(_) => decoder.read_body(String::from_utf8_lossy(body).as_bytes()),

@@ -32,8 +32,8 @@ async fn a_failing_json_answer_is_an_answer_with_a_failing_verdict() {
         (r#"{"error":{"message":"no","type":"server_error"}}"#, Reason::ServerError),
         (r#"{"hello":"world"}"#, Reason::Unparsable),
         ("<html><body>Bad day</body></html>", Reason::Unparsable),
-        ("", Reason::EmptyAnswer),
-        ("  \n ", Reason::EmptyAnswer),
+        ("", Reason::Unparsable),
+        ("  \n ", Reason::Unparsable),
     ] {
         let response = ask(json(body)).await.expect("it is handed on");
         assert_eq!(known(&response), Some(expected), "{body}");
@@ -135,5 +135,5 @@ async fn a_status_that_is_no_answer_is_judged_by_its_status() {
         assert_eq!(told.take(), ["completed"], "{code}");
     }
     let response = ask(answer(204, "", BodyScript::new())).await.expect("handed on");
-    assert_eq!((response.status(), known(&response)), (status(204), Some(Reason::EmptyAnswer)));
+    assert_eq!((response.status(), known(&response)), (status(204), Some(Reason::Unparsable)));
 }

@@ -112,6 +112,24 @@ async fn an_error_after_output_is_an_error_for_the_reader_and_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_error_may_be_explained_by_what_comes_behind_it() {
+    const EVENTS: [&str; 3] = [
+        "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hi\"}\n\n",
+        "event: error\ndata: {\"type\":\"error\",\"message\":\"no\"}\n\n",
+        "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\
+         \"error\":{\"code\":\"insufficient_quota\"}}}\n\n",
+    ];
+    for (events, is_live) in [(&EVENTS[..], true), (&EVENTS[1..], false)] {
+        let request = post("http://127.0.0.1/v1/responses");
+        let response = send(config(), request, sse(pieces(events))).await.expect("an answer");
+        assert_eq!(known(&response), (!is_live).then_some(Reason::QuotaExhausted));
+        let told = Told::default();
+        let (_, end) = read(told.listen(response).into_body()).await;
+        assert_eq!((end.is_err(), told.take()), (is_live, vec!["quota_exhausted".to_owned()]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reader_that_leaves_in_the_middle_abandons_the_answer() {
     let (mut response, told) = live(pieces(&[TEXT, TEXT, FINISH]).stall()).await;
     frame(&mut response).await;
