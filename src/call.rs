@@ -497,6 +497,7 @@ pub(crate) struct KeyRef<'a> {
 const OVERFLOW: u16 = 0x100;
 
 impl<'a> KeyRef<'a> {
+    #[inline]
     pub(crate) fn new(call: &'a Call, scope: Scope) -> Self {
         Self::of(call.names.as_deref(), scope.key_bits())
     }
@@ -511,6 +512,7 @@ impl<'a> KeyRef<'a> {
         Self::of(None, OVERFLOW)
     }
 
+    #[inline]
     fn of(names: Option<&'a Names>, bits: u16) -> Self {
         let mut hash = u64::from(bits) ^ 0x9e37_79b9_7f4a_7c15;
         if let Some(names) = names {

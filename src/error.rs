@@ -218,6 +218,17 @@ macro_rules! refusals {
                 match self { $(Refusal::$name => Advice::$advice,)* }
             }
 
+            /// The key of the counter of refusals with this code, made once so that counting allocates nothing.
+            pub(crate) fn counter(self) -> &'static metrics::Key {
+                match self {
+                    $(Refusal::$name => {
+                        static LABELS: [metrics::Label; 1] = [metrics::Label::from_static_parts("code", $code)];
+                        static KEY: metrics::Key = metrics::Key::from_static_parts("belay_refusals_total", &LABELS);
+                        &KEY
+                    })*
+                }
+            }
+
             const fn model_text(self) -> &'static str {
                 match self { $(Refusal::$name => $model,)* }
             }

@@ -88,11 +88,13 @@ impl<V: Kept> Keyed<V> {
     }
 
     /// Whether `key` certainly has no state, its own or a parent's.
+    #[inline]
     pub(crate) fn is_absent(&self, key: &KeyRef<'_>) -> bool {
         self.mark(key.hash()).load(Ordering::Acquire) == 0 && self.overflowing.load(Ordering::Acquire) == 0
     }
 
     /// Whether no key at all has state.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.total.load(Ordering::Acquire) == 0
     }
@@ -143,10 +145,10 @@ impl<V: Kept> Keyed<V> {
         mut f: impl FnMut(&mut V) -> R,
     ) -> R {
         let own = KeyRef::new(call, scope);
-        if !self.is_absent(&own) {
-            if let Some(result) = self.look(call, scope, at, &mut f) {
-                return result;
-            }
+        if !self.is_absent(&own)
+            && let Some(result) = self.look(call, scope, at, &mut f)
+        {
+            return result;
         }
         let key = match self.reserve(own.tenant(), at) {
             Room::Own => own,
@@ -254,6 +256,7 @@ impl<V: Kept> Keyed<V> {
         })
     }
 
+    #[inline]
     fn mark(&self, hash: u64) -> &AtomicU32 {
         &self.marks[hash as usize % MARKS]
     }

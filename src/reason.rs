@@ -132,7 +132,8 @@ macro_rules! reasons {
             }
 
             /// The class of this reason.
-            pub const fn class(self) -> Class {
+            #[inline]
+    pub const fn class(self) -> Class {
                 match self { $(Reason::$name => Class::$class,)* }
             }
 
@@ -141,6 +142,7 @@ macro_rules! reasons {
                 match self { $(Reason::$name => $doc,)* }
             }
 
+            #[inline]
             const fn row(self) -> (Retry, Impact) {
                 match self { $(Reason::$name => (Retry::$retry, Impact::$impact),)* }
             }
@@ -200,6 +202,7 @@ impl Reason {
     /// What a breaker makes of a call that ended so.
     ///
     /// Of a class [`Class::Unknown`] only reads trip: an unknown write has a rule of its own.
+    #[inline]
     pub const fn impact(self, effect: Effect) -> Impact {
         match (self.class(), effect) {
             (Class::Unknown, Effect::ReadOnly) => self.row().1,
@@ -209,6 +212,7 @@ impl Reason {
     }
 
     /// Whether the call was answered as asked.
+    #[inline]
     pub const fn is_success(self) -> bool {
         matches!(self.class(), Class::Success)
     }

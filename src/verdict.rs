@@ -14,22 +14,23 @@ pub struct Verdict {
     pub reason: Reason,
     /// When the other side says that it may be tried again.
     pub retry_at: Option<Instant>,
-    /// The tokens that the provider states; `None` where it states none, which is not zero.
-    pub usage: Option<Usage>,
-    /// Proof that a write was applied, in the target's own words (an id, a version).
-    pub receipt: Option<Arc<str>>,
-    /// A digest of the result, equal for equal results.
-    pub digest: Option<u64>,
-    /// How good the answer is, in the unit of whoever scored it.
-    pub score: Option<f64>,
-    /// What the call cost, in the unit of whoever priced it.
-    pub cost: Option<f64>,
+    // Every layer passes verdicts on, and most of them say no more than their reason.
+    detail: Option<Box<Detail>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Detail {
+    usage: Option<Usage>,
+    receipt: Option<Arc<str>>,
+    digest: Option<u64>,
+    score: Option<f64>,
+    cost: Option<f64>,
 }
 
 impl Verdict {
     /// A verdict that says no more than `reason`.
     pub const fn new(reason: Reason) -> Self {
-        Self { reason, retry_at: None, usage: None, receipt: None, digest: None, score: None, cost: None }
+        Self { reason, retry_at: None, detail: None }
     }
 
     /// The call was answered in full.
@@ -39,36 +40,71 @@ impl Verdict {
 
     /// Sets when it may be tried again.
     #[must_use]
-    pub fn retry_at(mut self, at: impl Into<Option<Instant>>) -> Self {
+    pub fn with_retry_at(mut self, at: impl Into<Option<Instant>>) -> Self {
         self.retry_at = at.into();
         self
     }
 
     /// Sets the tokens used.
     #[must_use]
-    pub fn usage(mut self, usage: impl Into<Option<Usage>>) -> Self {
-        self.usage = usage.into();
-        self
+    pub fn with_usage(self, usage: impl Into<Option<Usage>>) -> Self {
+        let usage = usage.into();
+        self.with(usage.is_some(), |detail| detail.usage = usage)
     }
 
     /// Sets the proof that the write was applied.
     #[must_use]
-    pub fn receipt(mut self, receipt: impl Into<Arc<str>>) -> Self {
-        self.receipt = Some(receipt.into());
-        self
+    pub fn with_receipt(self, receipt: impl Into<Arc<str>>) -> Self {
+        self.with(true, |detail| detail.receipt = Some(receipt.into()))
     }
 
-    /// Sets how good the answer is.
+    /// Sets a digest of the result, equal for equal results.
     #[must_use]
-    pub fn score(mut self, score: impl Into<Option<f64>>) -> Self {
-        self.score = score.into();
-        self
+    pub fn with_digest(self, digest: u64) -> Self {
+        self.with(true, |detail| detail.digest = Some(digest))
     }
 
-    /// Sets what the call cost.
+    /// Sets how good the answer is, in the unit of whoever scores it.
     #[must_use]
-    pub fn cost(mut self, cost: impl Into<Option<f64>>) -> Self {
-        self.cost = cost.into();
+    pub fn with_score(self, score: f64) -> Self {
+        self.with(true, |detail| detail.score = Some(score))
+    }
+
+    /// Sets what the call cost, in the unit of whoever prices it.
+    #[must_use]
+    pub fn with_cost(self, cost: f64) -> Self {
+        self.with(true, |detail| detail.cost = Some(cost))
+    }
+
+    /// The tokens that the provider states; `None` where it states none, which is not zero.
+    pub fn usage(&self) -> Option<Usage> {
+        self.detail.as_ref()?.usage
+    }
+
+    /// Proof that a write was applied, in the target's own words (an id, a version).
+    pub fn receipt(&self) -> Option<&str> {
+        self.detail.as_ref()?.receipt.as_deref()
+    }
+
+    /// A digest of the result, equal for equal results.
+    pub fn digest(&self) -> Option<u64> {
+        self.detail.as_ref()?.digest
+    }
+
+    /// How good the answer is, in the unit of whoever scored it.
+    pub fn score(&self) -> Option<f64> {
+        self.detail.as_ref()?.score
+    }
+
+    /// What the call cost, in the unit of whoever priced it.
+    pub fn cost(&self) -> Option<f64> {
+        self.detail.as_ref()?.cost
+    }
+
+    fn with(mut self, says_something: bool, set: impl FnOnce(&mut Detail)) -> Self {
+        if says_something || self.detail.is_some() {
+            set(self.detail.get_or_insert_default());
+        }
         self
     }
 

@@ -4,8 +4,10 @@ use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
 use std::hint::{black_box, spin_loop};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, Uri};
@@ -13,51 +15,107 @@ use http_body::Body;
 use http_body_util::Full;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
+use tower_belay::{
+    Auto, Call, SemanticBreakerLayer, TripCard,
+    classify::{Classify, ClassifyFn, classify_fn},
+    semantic_breaker::{Circuit, Failures, SemanticBreaker, SlowCalls},
+};
 
 use crate::harness::{Caller, Cost, Effort, Subject, measure, shown};
 
 const EFFORT: Effort = Effort { rounds: 201, iterations: 2_000 };
 
-/// The bare service comes first: the others are measured above it.
-pub(crate) fn subjects() -> Vec<Box<dyn Subject>> {
+/// The first of each group is what the others are measured above.
+struct Group {
+    title: &'static str,
+    contended: bool,
+    subjects: Vec<Box<dyn Subject>>,
+}
+
+fn groups() -> Vec<Group> {
+    let hot = calls(1);
+    let refused = |service| over("refused", &hot, service);
     vec![
-        over("bare", Bare),
-        over("passing", Passing(Bare)),
-        // ours: over("keyed_breaker", SemanticBreakerLayer::new(TripCard::default()).layer(Bare)),
-        over("tower_resilience_breaker", tower_resilience()),
-        over("failsafe", Failsafe { breaker: failsafe::Config::new().build(), inner: Bare }),
-        over("recloser", Recloser { breaker: recloser::Recloser::custom().build().into(), inner: Bare }),
-        over("recloser_sync", RecloserSync { breaker: Arc::new(recloser::Recloser::custom().build()), inner: Bare }),
+        Group {
+            title: "closed, one hot key (two threads share one breaker); every figure but `bare` is above `bare`",
+            contended: true,
+            subjects: vec![
+                over("bare", &hot, Bare),
+                over("passing", &hot, Passing(Bare)),
+                over("unkeyed_breaker", &hot, unkeyed()),
+                over("keyed_breaker", &hot, breaker(TripCard::default()).layer(Bare)),
+                over("keyed_breaker_watched_body", &hot, SemanticBreakerLayer::new(TripCard::default()).layer(Bare)),
+                over("keyed_breaker_100_others_open", &hot, with_others_open(100)),
+                over("keyed_breaker_not_clean", &hot, not_clean(&hot)),
+                over("keyed_breaker_timed", &hot, breaker(timed()).layer(Bare)),
+                over("tower_resilience_breaker", &hot, tower_resilience()),
+                over("failsafe", &hot, Failsafe { breaker: failsafe::Config::new().build(), inner: Bare }),
+                over("recloser", &hot, Recloser { breaker: recloser::Recloser::custom().build().into(), inner: Bare }),
+                over(
+                    "recloser_sync",
+                    &hot,
+                    RecloserSync { breaker: Arc::new(recloser::Recloser::custom().build()), inner: Bare },
+                ),
+            ],
+        },
+        Group {
+            title: "closed, 1,000 of 10,000 keys in turn",
+            contended: false,
+            subjects: vec![
+                over("bare_1000", &calls(1_000), Bare),
+                over("keyed_breaker_1000", &calls(1_000), used_by(&calls(10_000))),
+                over("keyed_breaker_1000_not_clean", &calls(1_000), not_clean(&calls(10_000))),
+            ],
+        },
+        Group {
+            title: "open: a typed error, the inner service untouched",
+            contended: false,
+            subjects: vec![
+                Box::new(Unsent { name: "unsent", calls: hot.clone() }),
+                refused(open(&hot)),
+                over("refused_by_tower_resilience", &hot, tower_resilience_open()),
+            ],
+        },
     ]
 }
 
-/// What a subject may allocate, and how many instructions it may take, a call above `bare`.
+pub(crate) fn subjects() -> Vec<Box<dyn Subject>> {
+    groups().into_iter().flat_map(|group| group.subjects).collect()
+}
+
+/// What a subject may allocate, and how many instructions it may take, a call above the first of its group.
 const BUDGETS: &[(&str, f64, f64)] = &[
     ("passing", 0.0, 0.0),
-    // ours: ("keyed_breaker", 0.0, <its instructions today, and a little>),
+    ("unkeyed_breaker", 0.0, 400.0),
+    ("keyed_breaker", 0.0, 400.0),
+    ("keyed_breaker_watched_body", 0.0, 1_000.0),
+    ("keyed_breaker_100_others_open", 0.0, 600.0),
+    ("keyed_breaker_1000", 0.0, 400.0),
 ];
 
 /// Prints the table, and says whether the [`BUDGETS`] were kept. Nanoseconds are never held against anyone.
 pub(crate) fn report() -> bool {
-    let subjects = subjects();
-    let costs = measure(&subjects, EFFORT, true);
-    println!("breakers, closed, a call (two threads share one breaker; every figure but `bare` is above `bare`)");
     println!("tower_resilience is built {} its `metrics`", if cfg!(peers_lean) { "without" } else { "with" });
-    println!("{:<28} {:>8} {:>10} {:>7} {:>13}", "", "ns", "contended", "allocs", "instructions");
-    for (i, (subject, (own, above))) in subjects.iter().zip(&costs).enumerate() {
-        let Cost { nanos, contended, allocations, instructions } = if i == 0 { own } else { above };
-        let (contended, instructions) = (shown(*contended, 1), shown(*instructions, 0));
-        println!("{:<28} {nanos:>8.1} {contended:>10} {allocations:>7.1} {instructions:>13}", subject.name());
+    let mut costs: Vec<(String, Cost)> = Vec::new();
+    for Group { title, contended, subjects } in groups() {
+        println!("\n{title}");
+        println!("{:<30} {:>8} {:>10} {:>7} {:>13}", "", "ns", "contended", "allocs", "instructions");
+        for (i, (subject, (own, above))) in subjects.iter().zip(measure(&subjects, EFFORT, contended)).enumerate() {
+            let Cost { nanos, contended, allocations, instructions } = if i == 0 { own } else { above };
+            let (contended, instructions) = (shown(contended, 1), shown(instructions, 0));
+            println!("{:<30} {nanos:>8.1} {contended:>10} {allocations:>7.1} {instructions:>13}", subject.name());
+            costs.push((subject.name().to_owned(), above));
+        }
     }
 
-    let cost = |name| subjects.iter().zip(&costs).find(|(s, _)| s.name() == name).map(|(_, (_, above))| *above);
+    let cost = |name: &str| costs.iter().find(|(known, _)| known == name).map(|(_, cost)| *cost);
     let (ours, theirs) = (cost("keyed_breaker"), cost("tower_resilience_breaker"));
     println!(
         "overhead: keyed_breaker={} tower_resilience_breaker={} ratio={} allocs={} instructions={} contended={} \
          tower_resilience_contended={}",
         shown(ours.map(|c| c.nanos), 1),
         shown(theirs.map(|c| c.nanos), 1),
-        shown(ours.zip(theirs).map(|(ours, theirs)| theirs.nanos / ours.nanos), 1),
+        shown(ours.zip(theirs).map(|(ours, theirs)| ours.nanos / theirs.nanos), 2),
         shown(ours.map(|c| c.allocations), 0),
         shown(ours.and_then(|c| c.instructions), 0),
         shown(ours.and_then(|c| c.contended), 1),
@@ -75,6 +133,69 @@ pub(crate) fn report() -> bool {
         }
     }
     kept
+}
+
+// ===== ours =====
+
+/// Calls as `IdentifyLayer` names them, one a model.
+fn calls(models: usize) -> Arc<[Call]> {
+    let named = |model| {
+        let body = format!(r#"{{"model":"model-{model}","messages":[]}}"#);
+        Auto.classify(&ask(Bytes::from(body)))
+    };
+    (0..models).map(named).collect()
+}
+
+/// Like the peers it takes every response for a success; `keyed_breaker_watched_body` is what `Auto` does by itself.
+type Names = fn(&Ask) -> Call;
+
+fn breaker(card: TripCard) -> SemanticBreakerLayer<ClassifyFn<Ask, Names>> {
+    let names: Names = |request| Auto.classify(request);
+    SemanticBreakerLayer::new(card).classifier(classify_fn(names))
+}
+
+type Guarded = SemanticBreaker<Bare, ClassifyFn<Ask, Names>>;
+
+fn unkeyed() -> impl Service<Ask, Response = Response<Full<Bytes>>, Future: Send> + Clone + Send + Sync {
+    SemanticBreakerLayer::new(TripCard::default()).classifier(classify_fn(|_: &Ask| Call::new())).layer(Bare)
+}
+
+/// Every one of these keys has been called.
+fn used_by(keys: &[Call]) -> Guarded {
+    let mut service = breaker(TripCard::default()).layer(Bare);
+    keys.iter().for_each(|key| drive(&mut service, with(key)));
+    service
+}
+
+/// Every one of these keys keeps state: each has one failure in its window, and successes do not make it slide out.
+fn not_clean(keys: &[Call]) -> Guarded {
+    let layer = breaker(TripCard::default().failures(Failures::count(1_000, 1_000)));
+    let mut failing = layer.layer(Failing);
+    keys.iter().for_each(|key| {
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(spin(|| failing.poll_ready(&mut cx)).is_ok());
+        assert!(spin(|| pin!(failing.call(with(key))).poll(&mut cx)).is_err());
+    });
+    layer.layer(Bare)
+}
+
+fn with_others_open(others: usize) -> Guarded {
+    let layer = breaker(TripCard::default());
+    for other in 0..others {
+        layer.handle().force_open(&Call::to("other").operation(&other.to_string()), Circuit::Health, None);
+    }
+    layer.layer(Bare)
+}
+
+fn open(keys: &[Call]) -> Guarded {
+    let layer = breaker(TripCard::default());
+    keys.iter().for_each(|key| layer.handle().force_open(key, Circuit::Health, Duration::from_secs(86_400)));
+    layer.layer(Bare)
+}
+
+/// Latency is measured, and no call is slow.
+fn timed() -> TripCard {
+    TripCard::default().slow_calls(SlowCalls::at_least(Duration::from_secs(3_600)))
 }
 
 // ===== the bare service, and what drives any =====
@@ -97,6 +218,24 @@ impl Service<Ask> for Bare {
     fn call(&mut self, request: Ask) -> Self::Future {
         black_box(&request);
         ready(Ok(Response::new(Full::new(Bytes::from_static(br#"{"ok":true}"#)))))
+    }
+}
+
+/// Refuses every connection.
+#[derive(Clone)]
+struct Failing;
+
+impl Service<Ask> for Failing {
+    type Response = Response<Full<Bytes>>;
+    type Error = std::io::Error;
+    type Future = Ready<Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Ask) -> Self::Future {
+        ready(Err(std::io::ErrorKind::ConnectionRefused.into()))
     }
 }
 
@@ -135,16 +274,33 @@ impl<F: Future<Output = Result<R, E>>, R, E> Future for PassingFuture<F> {
 
 struct Over<S> {
     name: &'static str,
+    calls: Arc<[Call]>,
     service: S,
 }
 
-/// A service whose clones share one breaker.
-fn over<S, B>(name: &'static str, service: S) -> Box<dyn Subject>
+/// A service whose clones share one breaker. The requests carry `calls` in turn.
+fn over<S, B>(name: &'static str, calls: &Arc<[Call]>, service: S) -> Box<dyn Subject>
 where
     S: Service<Ask, Response = Response<B>> + Clone + Send + Sync + 'static,
     B: Body,
 {
-    Box::new(Over { name, service })
+    Box::new(Over { name, calls: calls.clone(), service })
+}
+
+static URI: LazyLock<Uri> = LazyLock::new(|| Uri::from_static("https://api.openai.com/v1/chat/completions"));
+
+fn ask(body: Bytes) -> Ask {
+    let mut request = Request::new(body);
+    *request.method_mut() = Method::POST;
+    request.uri_mut().clone_from(&URI);
+    request
+}
+
+/// A request that names itself as `IdentifyLayer` would have it.
+fn with(call: &Call) -> Ask {
+    let mut request = ask(Bytes::from_static(br#"{"model":"m","messages":[]}"#));
+    request.extensions_mut().insert(call.clone());
+    request
 }
 
 impl<S, B> Subject for Over<S>
@@ -157,20 +313,36 @@ where
     }
 
     fn caller(&self) -> Caller {
-        let mut service = self.service.clone();
-        Box::new(move |calls| {
-            let uri = Uri::from_static("https://api.provider.test/v1/chat/completions");
-            for _ in 0..calls {
-                let mut request = Request::new(Bytes::from_static(br#"{"model":"m","messages":[]}"#));
-                *request.method_mut() = Method::POST;
-                request.uri_mut().clone_from(&uri);
-                drive(&mut service, request);
+        // Two users of one breaker have calls of their own, as two requests have.
+        let calls: Vec<Call> = self.calls.iter().map(|call| call.clone().deadline(None).fingerprint(0)).collect();
+        let (mut service, mut turn) = (self.service.clone(), 0);
+        Box::new(move |times| {
+            for _ in 0..times {
+                turn = (turn + 1) % calls.len();
+                drive(&mut service, with(&calls[turn]));
             }
         })
     }
 }
 
-/// A call and its answer, to the end of the body: a limit that guards answers settles there.
+/// Makes the request, and sends it nowhere.
+struct Unsent {
+    name: &'static str,
+    calls: Arc<[Call]>,
+}
+
+impl Subject for Unsent {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn caller(&self) -> Caller {
+        let call = self.calls[0].clone();
+        Box::new(move |times| (0..times).for_each(|_| drop(black_box(with(&call)))))
+    }
+}
+
+/// A call and its answer, to the end of the body: a limit that guards answers settles there. Or its refusal.
 fn drive<S, B>(service: &mut S, request: Ask)
 where
     S: Service<Ask, Response = Response<B>>,
@@ -179,7 +351,7 @@ where
     let mut cx = Context::from_waker(Waker::noop());
     assert!(spin(|| service.poll_ready(&mut cx)).is_ok(), "every subject is ready");
     let mut call = pin!(service.call(request));
-    let Ok(answer) = spin(|| call.as_mut().poll(&mut cx)) else { panic!("every call succeeds") };
+    let Ok(answer) = spin(|| call.as_mut().poll(&mut cx)) else { return };
     let mut body = pin!(answer.into_body());
     while let Some(frame) = spin(|| body.as_mut().poll_frame(&mut cx)) {
         black_box(frame.is_ok());
@@ -206,6 +378,16 @@ fn tower_resilience() -> impl Service<Ask, Response = Response<Full<Bytes>>, Fut
     let (layer, _) = tower_resilience::circuitbreaker::CircuitBreakerLayer::builder()
         .build_with_handle()
         .expect("the defaults are valid");
+    layer.layer(Bare)
+}
+
+fn tower_resilience_open() -> impl Service<Ask, Response = Response<Full<Bytes>>, Future: Send> + Clone + Send + Sync {
+    let (layer, handle) = tower_resilience::circuitbreaker::CircuitBreakerLayer::builder()
+        .wait_duration_in_open(Duration::from_secs(86_400))
+        .build_with_handle()
+        .expect("the defaults are valid");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers");
+    runtime.block_on(handle.force_open());
     layer.layer(Bare)
 }
 

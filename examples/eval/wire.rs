@@ -116,7 +116,7 @@ fn describe(id: Value, verdict: &Verdict, reading: &Reading, asked: Option<&str>
         Some(word) => json!(word.to_string()),
         None => Value::Null,
     };
-    let usage = verdict.usage.map(|usage| {
+    let usage = verdict.usage().map(|usage| {
         json!({
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,

@@ -39,13 +39,34 @@ type Answer = Result<reqwest::Response, reqwest_middleware::Error>;
 /// wrap it bare.
 ///
 /// ```
-/// use tower_belay::adapt::BelayMiddleware;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tower::BoxError> {
+/// # use tokio::{io::{AsyncReadExt, AsyncWriteExt}, net::TcpListener};
+/// use tower_belay::{Error, Refusal, SemanticBreakerLayer, TripCard, adapt::BelayMiddleware};
+/// # let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// # let tool = listener.local_addr()?;
+/// # tokio::spawn(async move {
+/// #     loop {
+/// #         let (mut socket, _) = listener.accept().await?;
+/// #         socket.read(&mut [0; 4096]).await?;
+/// #         socket.write_all(b"HTTP/1.1 500 No\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").await?;
+/// #     }
+/// #     #[allow(unreachable_code)]
+/// #     Ok::<_, std::io::Error>(())
+/// # });
 ///
-/// let one_at_a_time = tower::limit::GlobalConcurrencyLimitLayer::new(1);
-/// let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new())
-///     .with(BelayMiddleware::new(one_at_a_time))
-///     .build();
-/// # drop(client);
+/// let breaker = SemanticBreakerLayer::new(TripCard::default());
+/// let http = reqwest::Client::builder().no_proxy().build()?;
+/// let client = reqwest_middleware::ClientBuilder::new(http).with(BelayMiddleware::new(breaker)).build();
+///
+/// for _ in 0..5 {
+///     assert_eq!(client.get(format!("http://{tool}/lookup")).send().await?.status(), 500);
+/// }
+/// let refused = client.get(format!("http://{tool}/lookup")).send().await.unwrap_err();
+/// let refused = Error::from_boxed(refused.into());
+/// assert_eq!(refused.rejected().map(|rejected| rejected.code()), Some(Refusal::Open));
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Copy)]
 pub struct BelayMiddleware<L> {

@@ -59,8 +59,11 @@ impl Completion {
     }
 
     /// The answer came to its end.
+    #[inline]
     pub fn over(mut self, verdict: &Verdict) {
-        self.tell(End::Over(verdict));
+        if self.first.is_some() {
+            self.tell(End::Over(verdict));
+        }
     }
 
     /// The reader went away after it had waited this long.
@@ -87,8 +90,11 @@ impl Completion {
 }
 
 impl Drop for Completion {
+    #[inline]
     fn drop(&mut self) {
-        self.tell(End::Abandoned { waited: Duration::ZERO });
+        if self.first.is_some() {
+            self.tell(End::Abandoned { waited: Duration::ZERO });
+        }
     }
 }
 

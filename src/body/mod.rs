@@ -25,7 +25,7 @@ use tower::BoxError;
 
 pub use self::completion::{Completion, End, OnEnd};
 pub(crate) use self::observed::{Observed, broken};
-use crate::{call::Call, classify::readable, error::Error, verdict::Verdict};
+use crate::{call::Call, classify::taken, error::Error, verdict::Verdict};
 
 /// A response body that tells how its answer ended.
 ///
@@ -61,25 +61,27 @@ impl WatchedBody {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self::watch(body, &Call::new(), false, Completion::none())
+        Self::watch(body, &Call::new(), || false, Completion::none())
     }
 
-    /// Watches `body` for `completion`.
-    pub(crate) fn watch<B>(body: B, call: &Call, grpc: bool, completion: Completion) -> Self
+    /// Watches `body` for `completion`; `grpc` tells whether its trailers must carry a status.
+    pub(crate) fn watch<B>(body: B, call: &Call, grpc: impl FnOnce() -> bool, completion: Completion) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        if let Some(bytes) = readable(&body) {
-            completion.over(&Verdict::completed());
-            return Self::from(Bytes::from(bytes.into_owned()));
-        }
-        let mut body = Some(body);
+        let mut body = match taken(body) {
+            Ok(bytes) => {
+                completion.over(&Verdict::completed());
+                return Self::from(bytes);
+            }
+            Err(body) => Some(body),
+        };
         if let Some(watched) = (&mut body as &mut dyn Any).downcast_mut::<Option<Self>>().and_then(Option::take) {
             return watched.listen(completion);
         }
         match body {
-            Some(body) => Self::observe(Box::pin(observed::Observing::new(body, call, grpc))).listen(completion),
+            Some(body) => Self::observe(Box::pin(observed::Observing::new(body, call, grpc()))).listen(completion),
             None => Self::empty(),
         }
     }

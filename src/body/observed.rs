@@ -44,7 +44,7 @@ pub(crate) trait Observed: Send {
 pub(crate) fn broken(call: &Call, error: impl Into<BoxError>) -> (Verdict, Error) {
     let error = Error::from_boxed(error.into());
     let mut verdict = error_verdict(call, &error);
-    if matches!(verdict.reason, Reason::Unclassified | Reason::ConnectFailed) {
+    if matches!(verdict.reason, Reason::Unclassified | Reason::ConnectFailed | Reason::ConnectionLost) {
         verdict.reason = Reason::Cut;
     }
     let failure = Failure::new(verdict.clone()).caused_by(error);

@@ -66,8 +66,8 @@ fn told(ends: &Ends) -> Vec<String> {
 #[tokio::test]
 async fn every_listener_hears_the_end_once_and_the_outermost_last() {
     let ends = Ends::default();
-    let body = WatchedBody::watch(scripted([data("a")], true), &Call::new(), false, listener(&ends, "inner"));
-    let body = WatchedBody::watch(body, &Call::new(), false, listener(&ends, "outer"));
+    let body = WatchedBody::watch(scripted([data("a")], true), &Call::new(), || false, listener(&ends, "inner"));
+    let body = WatchedBody::watch(body, &Call::new(), || false, listener(&ends, "outer"));
     let whole = body.collect().await.expect("a clean end").to_bytes();
     assert_eq!(whole, "a");
     assert_eq!(told(&ends), ["inner completed", "outer completed"]);
@@ -77,7 +77,7 @@ async fn every_listener_hears_the_end_once_and_the_outermost_last() {
 async fn a_broken_body_is_cut_for_its_listeners_and_an_error_for_its_reader() {
     let ends = Ends::default();
     let reset = Err(io::Error::from(io::ErrorKind::Other));
-    let body = WatchedBody::watch(scripted([data("a"), reset], true), &Call::new(), false, listener(&ends, "layer"));
+    let body = WatchedBody::watch(scripted([data("a"), reset], true), &Call::new(), || false, listener(&ends, "layer"));
     let error = body.collect().await.expect_err("the body broke");
     assert_eq!(error.failure().map(|failure| failure.reason()), Some(Reason::Cut));
     assert_eq!(told(&ends), ["layer cut"]);
@@ -86,7 +86,7 @@ async fn a_broken_body_is_cut_for_its_listeners_and_an_error_for_its_reader() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_body_is_abandoned_and_says_how_long_its_reader_waited() {
     let ends = Ends::default();
-    let mut body = WatchedBody::watch(scripted([data("a")], false), &Call::new(), false, listener(&ends, "layer"));
+    let mut body = WatchedBody::watch(scripted([data("a")], false), &Call::new(), || false, listener(&ends, "layer"));
     body.frame().await.expect("a frame").expect("data");
     let mut cx = Context::from_waker(Waker::noop());
     assert!(Pin::new(&mut body).poll_frame(&mut cx).is_pending());
@@ -99,7 +99,7 @@ async fn a_dropped_body_is_abandoned_and_says_how_long_its_reader_waited() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_does_not_read_does_not_wait() {
     let ends = Ends::default();
-    let body = WatchedBody::watch(scripted([data("a")], false), &Call::new(), false, listener(&ends, "layer"));
+    let body = WatchedBody::watch(scripted([data("a")], false), &Call::new(), || false, listener(&ends, "layer"));
     tokio::time::advance(Duration::from_secs(70)).await;
     drop(body);
     assert_eq!(told(&ends), ["layer abandoned after 0 s"]);
@@ -109,7 +109,7 @@ async fn a_reader_that_does_not_read_does_not_wait() {
 async fn the_grpc_status_at_the_end_decides() {
     let ends = Ends::default();
     let frames = [data("m"), status("7")];
-    let body = WatchedBody::watch(scripted(frames, true), &Call::new(), true, listener(&ends, "layer"));
+    let body = WatchedBody::watch(scripted(frames, true), &Call::new(), || true, listener(&ends, "layer"));
     body.collect().await.expect("a status is an end");
     assert_eq!(told(&ends), ["layer permission_denied"]);
 }
@@ -117,7 +117,7 @@ async fn the_grpc_status_at_the_end_decides() {
 #[tokio::test]
 async fn a_grpc_body_without_a_status_is_cut() {
     let ends = Ends::default();
-    let body = WatchedBody::watch(scripted([data("m")], true), &Call::new(), true, listener(&ends, "layer"));
+    let body = WatchedBody::watch(scripted([data("m")], true), &Call::new(), || true, listener(&ends, "layer"));
     assert!(!body.is_end_stream());
     assert!(body.collect().await.is_err());
     assert_eq!(told(&ends), ["layer cut"]);
@@ -127,7 +127,7 @@ async fn a_grpc_body_without_a_status_is_cut() {
 async fn a_listener_that_comes_late_hears_what_was_decided() {
     let ends = Ends::default();
     let body = WatchedBody::judged(Bytes::from_static(b"{}"), Verdict::new(Reason::OutputLimit));
-    let body = WatchedBody::watch(body, &Call::new(), false, listener(&ends, "layer"));
+    let body = WatchedBody::watch(body, &Call::new(), || false, listener(&ends, "layer"));
     assert_eq!(told(&ends), ["layer output_limit"]);
     assert_eq!(body.collect().await.expect("in memory").to_bytes(), "{}");
 }
@@ -136,7 +136,7 @@ async fn a_listener_that_comes_late_hears_what_was_decided() {
 fn a_body_in_memory_is_over_at_once_and_stays_readable() {
     let ends = Ends::default();
     let full = http_body_util::Full::new(Bytes::from_static(b"hi"));
-    let body = WatchedBody::watch(full, &Call::new(), false, listener(&ends, "layer"));
+    let body = WatchedBody::watch(full, &Call::new(), || false, listener(&ends, "layer"));
     assert_eq!(told(&ends), ["layer completed"]);
     assert_eq!(body.size_hint().exact(), Some(2));
 }

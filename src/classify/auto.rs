@@ -1,6 +1,10 @@
 //! The default classifier.
 
-use std::{any::Any, borrow::Cow, error::Error as StdError};
+use std::{
+    any::{Any, TypeId},
+    error::Error as StdError,
+    ops::Deref,
+};
 
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, header};
@@ -10,7 +14,7 @@ use tower::BoxError;
 
 use super::{
     Classify, ClassifyError, ClassifyResponse, Head, endpoint, error_verdict,
-    grpc::{ends_in_trailers, grpc_verdict, is_grpc},
+    grpc::{ends_in_status, grpc_verdict, is_grpc},
     status::status_verdict,
 };
 use crate::{
@@ -102,13 +106,15 @@ where
             return Head::Decided(verdict);
         }
         head_verdict(call, response.status(), response.headers(), || {
-            response.body().is_end_stream() || readable(response.body()).is_some()
+            is_in_memory::<B>() || response.body().is_end_stream()
         })
     }
 
     fn watch(&self, call: &Call, response: Response<B>, completion: Completion) -> Self::Response {
-        let grpc = ends_in_trailers(response.headers());
-        response.map(|body| WatchedBody::watch(body, call, grpc, completion))
+        let (parts, body) = response.into_parts();
+        let grpc = || ends_in_status(parts.status, &parts.headers);
+        let body = WatchedBody::watch(body, call, grpc, completion);
+        Response::from_parts(parts, body)
     }
 }
 
@@ -155,26 +161,77 @@ const CREDENTIALS: [HeaderName; 4] = [
     HeaderName::from_static("x-goog-api-key"),
 ];
 
+/// The bytes of a body that lies in memory as a whole.
+#[derive(Debug)]
+pub(crate) enum InMemory<'a> {
+    Borrowed(&'a [u8]),
+    Shared(Bytes),
+}
+
+impl Deref for InMemory<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
 /// A body that lies in memory as a whole, known by its type.
-pub(crate) fn readable<B: 'static>(body: &B) -> Option<Cow<'_, [u8]>> {
+pub(crate) fn readable<B: 'static>(body: &B) -> Option<InMemory<'_>> {
     let body = body as &dyn Any;
     if let Some(bytes) = body.downcast_ref::<Bytes>() {
-        return Some(Cow::Borrowed(bytes));
+        return Some(InMemory::Borrowed(bytes));
     }
     if let Some(full) = body.downcast_ref::<Full<Bytes>>() {
-        return Some(Cow::Owned(full.clone().into_inner().unwrap_or_default().into()));
+        return Some(InMemory::Shared(full.clone().into_inner().unwrap_or_default()));
     }
     if let Some(text) = body.downcast_ref::<String>() {
-        return Some(Cow::Borrowed(text.as_bytes()));
+        return Some(InMemory::Borrowed(text.as_bytes()));
     }
     if let Some(bytes) = body.downcast_ref::<Vec<u8>>() {
-        return Some(Cow::Borrowed(bytes));
+        return Some(InMemory::Borrowed(bytes));
     }
     #[cfg(feature = "reqwest")]
     if let Some(body) = body.downcast_ref::<reqwest::Body>() {
-        return body.as_bytes().map(Cow::Borrowed);
+        return body.as_bytes().map(InMemory::Borrowed);
     }
-    (body.is::<()>() || body.is::<Empty<Bytes>>()).then_some(Cow::Borrowed(&[]))
+    (body.is::<()>() || body.is::<Empty<Bytes>>()).then_some(InMemory::Borrowed(&[]))
+}
+
+/// The bytes of such a body, taken out of it; any other body comes back.
+pub(crate) fn taken<B: 'static>(body: B) -> Result<Bytes, B> {
+    let mut body = Some(body);
+    let slot = &mut body as &mut dyn Any;
+    if let Some(full) = slot.downcast_mut::<Option<Full<Bytes>>>() {
+        return Ok(full.take().and_then(Full::into_inner).unwrap_or_default());
+    }
+    if let Some(bytes) = slot.downcast_mut::<Option<Bytes>>() {
+        return Ok(bytes.take().unwrap_or_default());
+    }
+    if let Some(text) = slot.downcast_mut::<Option<String>>() {
+        return Ok(text.take().unwrap_or_default().into());
+    }
+    if let Some(bytes) = slot.downcast_mut::<Option<Vec<u8>>>() {
+        return Ok(bytes.take().unwrap_or_default().into());
+    }
+    match body {
+        Some(body) if !is_in_memory::<B>() => Err(body),
+        _ => Ok(Bytes::new()),
+    }
+}
+
+/// Whether bodies of this type lie in memory as a whole.
+pub(crate) fn is_in_memory<B: 'static>() -> bool {
+    let kind = TypeId::of::<B>();
+    kind == TypeId::of::<Full<Bytes>>()
+        || kind == TypeId::of::<Bytes>()
+        || kind == TypeId::of::<String>()
+        || kind == TypeId::of::<Vec<u8>>()
+        || kind == TypeId::of::<Empty<Bytes>>()
+        || kind == TypeId::of::<()>()
 }
 
 /// A value of type `T`, if that is what `B` is.
@@ -185,7 +242,6 @@ fn same<T: 'static, B: 'static>(value: T) -> Option<B> {
 /// Puts other bytes into a body of one of the types that hold bytes.
 #[cfg(feature = "wire")]
 pub(crate) fn made_of<B: 'static>(bytes: Vec<u8>) -> Option<B> {
-    use std::any::TypeId;
     let kind = TypeId::of::<B>();
     match () {
         () if kind == TypeId::of::<Bytes>() => same(Bytes::from(bytes)),
@@ -193,10 +249,7 @@ pub(crate) fn made_of<B: 'static>(bytes: Vec<u8>) -> Option<B> {
         () if kind == TypeId::of::<String>() => same(String::from_utf8(bytes).ok()?),
         () if kind == TypeId::of::<Vec<u8>>() => same(bytes),
         #[cfg(feature = "reqwest")]
-        () if kind == TypeId::of::<reqwest::Body>() => {
-            let mut body = Some(reqwest::Body::from(bytes));
-            (&mut body as &mut dyn Any).downcast_mut::<Option<B>>()?.take()
-        }
+        () if kind == TypeId::of::<reqwest::Body>() => same(reqwest::Body::from(bytes)),
         () => None,
     }
 }
@@ -222,8 +275,10 @@ fn copied<B: 'static>(body: &B) -> Option<B> {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt;
+
     use super::*;
-    use crate::call::Name;
+    use crate::{call::Name, testing::BodyScript};
 
     fn request(method: &str, uri: &str) -> http::request::Builder {
         Request::builder().method(method).uri(uri)
@@ -245,6 +300,30 @@ mod tests {
         assert_eq!(call.effect_kind(), Effect::Sensitive);
         let origin_form = Request::post("/x").header("host", "evil.example").body(()).expect("a request");
         assert_eq!(Auto.classify(&origin_form).name(Name::Target), None);
+    }
+
+    #[tokio::test]
+    async fn a_grpc_answer_whose_head_has_the_status_ends_cleanly_without_trailers() {
+        for (http, grpc) in [(200, Some("14")), (503, None)] {
+            let response = Response::builder().status(http).header("content-type", "application/grpc");
+            let response = match grpc {
+                Some(code) => response.header("grpc-status", code),
+                None => response,
+            };
+            let response = response.body(BodyScript::new()).expect("a response");
+            assert!(matches!(Auto.head(&Call::new(), &response), Head::Decided(_)));
+            let watched = Auto.watch(&Call::new(), response, Completion::none());
+            assert!(watched.into_body().collect().await.is_ok());
+        }
+    }
+
+    #[cfg(all(feature = "reqwest", feature = "wire"))]
+    #[test]
+    fn a_body_of_reqwest_is_read_where_it_lies_in_memory() {
+        let uri = "https://api.openai.com/v1/chat/completions";
+        let asked = request("POST", uri).body(reqwest::Body::from(r#"{"model":"m"}"#)).expect("a request");
+        let call = Auto.classify(&asked);
+        assert_eq!((call.name(Name::Operation), call.effect_kind()), (Some("m"), Effect::ReadOnly));
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn is_provider(host: &str) -> bool {
     };
     let regional = host.ends_with("-aiplatform.googleapis.com")
         || (host.starts_with("bedrock-runtime") && host.ends_with(".amazonaws.com"));
-    regional || PROVIDERS.iter().any(|known| is(&known))
+    regional || PROVIDERS.iter().any(&is)
 }
 
 fn last_part(path: &str) -> &str {

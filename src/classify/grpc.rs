@@ -1,7 +1,11 @@
 //! What a gRPC status says.
 
-use http::{HeaderMap, header};
+use std::time::Duration;
 
+use http::{HeaderMap, StatusCode, header};
+use tokio::time::Instant;
+
+use super::status::{LONGEST_WAIT, Proof};
 use crate::{
     call::{Call, Effect},
     reason::Reason,
@@ -13,20 +17,30 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
 }
 
-/// Whether the status is still to come, in trailers: it may stand in the head of an answer without content.
-pub(crate) fn ends_in_trailers(headers: &HeaderMap) -> bool {
-    is_grpc(headers) && !headers.contains_key("grpc-status")
+/// Whether a body must end in trailers with a `grpc-status`: there is none in the head, nor any HTTP error.
+pub(crate) fn ends_in_status(status: StatusCode, headers: &HeaderMap) -> bool {
+    is_grpc(headers) && status.as_u16() < 400 && !headers.contains_key("grpc-status")
 }
 
 /// The verdict in trailers, or in the head of a trailers-only answer; `None` where there is no `grpc-status`.
 pub(crate) fn grpc_verdict(call: &Call, trailers: &HeaderMap) -> Option<Verdict> {
     let status = trailers.get("grpc-status")?;
     let code = status.to_str().ok().and_then(|code| code.trim().parse::<u32>().ok());
-    Some(Verdict::new(grpc_reason(code.unwrap_or(2), call.effect_kind())))
+    let wait = pushback(trailers);
+    let proof = if wait.is_some() { Proof::Refused } else { Proof::None };
+    let reason = grpc_reason(code.unwrap_or(2), call.effect_kind(), proof);
+    Some(Verdict::new(reason).with_retry_at(wait.and_then(|wait| Instant::now().checked_add(wait))))
 }
 
-fn grpc_reason(code: u32, effect: Effect) -> Reason {
+/// The wait that the server asks for before the call is sent again; a negative one says that it must not be.
+fn pushback(trailers: &HeaderMap) -> Option<Duration> {
+    let millis = trailers.get("grpc-retry-pushback-ms")?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_millis(millis).min(LONGEST_WAIT))
+}
+
+fn grpc_reason(code: u32, effect: Effect, refused: Proof) -> Reason {
     let read = effect == Effect::ReadOnly;
+    let surely = read || refused == Proof::Refused;
     match code {
         0 => Reason::Completed,
         3 | 6 | 9 | 11 => Reason::InvalidRequest,
@@ -36,8 +50,8 @@ fn grpc_reason(code: u32, effect: Effect) -> Reason {
         10 => Reason::Conflict,
         16 => Reason::Unauthenticated,
         // Without a retry hint neither is proof that a write was refused.
-        8 if read => Reason::RateLimited,
-        14 if read => Reason::Overloaded,
+        8 if surely => Reason::RateLimited,
+        14 if surely => Reason::Overloaded,
         13 | 15 if read => Reason::ServerError,
         1 | 2 if read => Reason::Unclassified,
         _ => Reason::Unproven,
@@ -62,7 +76,24 @@ mod tests {
 
     #[test]
     fn unavailable_trips_a_read_and_proves_nothing_for_a_write() {
-        assert_eq!(grpc_reason(14, Effect::ReadOnly), Reason::Overloaded);
-        assert_eq!(grpc_reason(14, Effect::Consequential), Reason::Unproven);
+        assert_eq!(grpc_reason(14, Effect::ReadOnly, Proof::None), Reason::Overloaded);
+        assert_eq!(grpc_reason(14, Effect::Consequential, Proof::None), Reason::Unproven);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stated_wait_proves_that_a_write_was_refused() {
+        let verdict = |code: &str, wait: &str| {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", code.parse().expect("a header value"));
+            trailers.insert("grpc-retry-pushback-ms", wait.parse().expect("a header value"));
+            grpc_verdict(&Call::new(), &trailers).expect("there is a status")
+        };
+        let at = Instant::now() + Duration::from_millis(1_500);
+        assert_eq!(verdict("8", "1500"), Verdict::new(Reason::RateLimited).with_retry_at(at));
+        assert_eq!(verdict("14", "1500"), Verdict::new(Reason::Overloaded).with_retry_at(at));
+        assert_eq!(verdict("13", "1500").reason, Reason::Unproven);
+        for never in ["-1", "soon"] {
+            assert_eq!(verdict("14", never), Verdict::new(Reason::Unproven));
+        }
     }
 }

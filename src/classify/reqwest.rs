@@ -6,7 +6,7 @@ use reqwest::ResponseBuilderExt;
 use super::{
     Auto, Classify, ClassifyHttp, ClassifyResponse, Head, RequestHead,
     auto::{head_verdict, http_call},
-    grpc::ends_in_trailers,
+    grpc::ends_in_status,
     status::{Proof, status_reason},
 };
 use crate::{
@@ -95,10 +95,10 @@ impl ClassifyResponse<reqwest::Response> for Auto {
     }
 
     fn watch(&self, call: &Call, response: reqwest::Response, completion: Completion) -> reqwest::Response {
-        let grpc = ends_in_trailers(response.headers());
+        let grpc = ends_in_status(response.status(), response.headers());
         let mut url = http::response::Builder::new().url(response.url().clone());
         let response = http::Response::<reqwest::Body>::from(response);
-        let mut response = response.map(|body| WatchedBody::watch(body, call, grpc, completion));
+        let mut response = response.map(|body| WatchedBody::watch(body, call, || grpc, completion));
         if let Some(url) = url.extensions_mut() {
             response.extensions_mut().extend(std::mem::take(url));
         }

@@ -56,7 +56,7 @@ pub(crate) fn status_verdict(call: &Call, status: StatusCode, headers: &HeaderMa
     let wait = retry_after(headers);
     let proof = if wait.is_some() { Proof::Refused } else { Proof::None };
     let at = wait.and_then(|wait| Instant::now().checked_add(wait));
-    Verdict::new(status_reason(status, call.effect_kind(), proof)).retry_at(at)
+    Verdict::new(status_reason(status, call.effect_kind(), proof)).with_retry_at(at)
 }
 
 /// The wait that a `retry-after` header asks for: seconds, whole or not, or an HTTP date.

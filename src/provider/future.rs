@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     body::{Completion, WatchedBody},
-    classify::grpc::{ends_in_trailers, is_grpc},
+    classify::grpc::{ends_in_status, is_grpc},
     error::{Error, Failure},
     reason::Reason,
 };
@@ -67,8 +67,8 @@ where
                     match inner.poll(cx).map_err(|error| Error::from_boxed(error.into()))? {
                         Poll::Ready(response) if is_grpc(response.headers()) => {
                             let call = &this.question.call;
-                            let grpc = ends_in_trailers(response.headers());
-                            let watch = |body| WatchedBody::watch(body, call, grpc, Completion::none());
+                            let grpc = ends_in_status(response.status(), response.headers());
+                            let watch = |body| WatchedBody::watch(body, call, || grpc, Completion::none());
                             return Poll::Ready(Ok(response.map(watch)));
                         }
                         Poll::Ready(response) => {

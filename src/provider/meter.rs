@@ -173,7 +173,7 @@ impl Meter {
     fn with(&self, reason: Reason) -> Verdict {
         let asks = matches!(reason.class(), Class::RateLimited | Class::Failed | Class::Unknown);
         let at = self.wait().filter(|_| asks).and_then(|wait| Instant::now().checked_add(wait));
-        Verdict::new(reason).retry_at(at).usage(self.decoder.reading().usage)
+        Verdict::new(reason).with_retry_at(at).with_usage(self.decoder.reading().usage)
     }
 
     fn wait(&self) -> Option<Duration> {

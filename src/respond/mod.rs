@@ -13,8 +13,9 @@
 //!
 //! It belongs outermost on a server, around everything that may refuse, since axum and tonic want a service that
 //! cannot fail. Its responses have the body type of the inner service, which must be made of
-//! [`Bytes`](bytes::Bytes) as those of axum and of our own layers are. The inner service's readiness is kept; if
-//! it fails to get ready, the next request is answered with that error.
+//! [`Bytes`](bytes::Bytes). axum's is, and so is the [`WatchedBody`](crate::WatchedBody) of our layers that watch
+//! answers; tonic's own is not, so that around tonic's routes one of those layers must lie inside. The inner
+//! service's readiness is kept; if it fails to get ready, the next request is answered with that error.
 //!
 //! | refusal | HTTP | gRPC |
 //! |---|---|---|

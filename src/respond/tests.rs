@@ -75,7 +75,7 @@ async fn a_wait_is_never_zero_and_absent_where_nobody_knows_it() {
 #[tokio::test(start_paused = true)]
 async fn only_what_was_not_applied_may_invite_to_repeat_it() {
     for reason in Reason::ALL {
-        let verdict = Verdict::new(*reason).retry_at(Instant::now() + Duration::from_secs(3));
+        let verdict = Verdict::new(*reason).with_retry_at(Instant::now() + Duration::from_secs(3));
         let response = answer_to(Failure::new(verdict), "").await;
         let unknown = reason.class() == Class::Unknown;
         assert_eq!(response.headers().contains_key("retry-after"), !unknown, "{reason}");

@@ -23,7 +23,7 @@ pub(super) struct Admission<C> {
     /// Since when the response has been awaited.
     waiting: Option<Instant>,
     /// What stands if the rest is never read.
-    provisional: Option<Verdict>,
+    provisional: Option<Box<Verdict>>,
     settled: bool,
 }
 
@@ -60,7 +60,7 @@ impl<C> Admission<C> {
 
     /// This verdict stands unless the rest of the answer says otherwise.
     pub(super) fn stands(&mut self, verdict: Verdict) {
-        self.provisional = Some(verdict);
+        self.provisional = Some(Box::new(verdict));
     }
 
     pub(super) fn settle(&mut self, verdict: &Verdict) {

@@ -37,7 +37,7 @@ pin_project! {
     #[project_replace = StateOwned]
     enum State<F, C> {
         Calling { #[pin] inner: F, admission: Admission<C> },
-        Refused { error: Error },
+        Refused { error: Option<Error> },
         // Off the fast path: the one call in many that tests the target instead of being sent.
         Probing { refusal: Pin<Box<dyn Future<Output = Error> + Send>> },
         Done,
@@ -50,7 +50,7 @@ impl<F, C> ResponseFuture<F, C> {
     }
 
     pub(super) fn refused(error: Error) -> Self {
-        Self { state: State::Refused { error } }
+        Self { state: State::Refused { error: Some(error) } }
     }
 
     pub(super) fn not_admitted(refused: NotAdmitted, shared: &Arc<Shared>, call: Call) -> Self {
@@ -73,62 +73,49 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let answer = match this.state.as_mut().project() {
+        let ended = match this.state.as_mut().project() {
             StateProj::Calling { inner, admission } => match inner.poll(cx) {
-                Poll::Ready(answer) => answer,
                 Poll::Pending => {
                     admission.waits();
                     return Poll::Pending;
                 }
+                Poll::Ready(Ok(response)) => {
+                    admission.answered();
+                    match admission.classifier().head(admission.call(), &response) {
+                        Head::Decided(verdict) => {
+                            admission.settle(&verdict);
+                            Ok(admission.classifier().watch(admission.call(), response, Completion::none()))
+                        }
+                        head => Ok(watched(this.state.as_mut(), response, head)),
+                    }
+                }
+                Poll::Ready(Err(error)) => Err(failed(admission, Error::from_boxed(error.into()))),
             },
-            StateProj::Probing { refusal } => {
-                let error = ready!(refusal.as_mut().poll(cx));
-                this.state.project_replace(State::Done);
-                return Poll::Ready(Err(error));
-            }
-            StateProj::Refused { .. } | StateProj::Done => match this.state.project_replace(State::Done) {
-                StateOwned::Refused { error } => return Poll::Ready(Err(error)),
-                _ => panic!("polled after it was ready"),
-            },
+            StateProj::Probing { refusal } => Err(ready!(refusal.as_mut().poll(cx))),
+            StateProj::Refused { error } => Err(error.take().expect("polled after it was ready")),
+            StateProj::Done => panic!("polled after it was ready"),
         };
-        let StateOwned::Calling { admission, .. } = this.state.project_replace(State::Done) else {
-            unreachable!("only a call in progress gives an answer")
-        };
-        Poll::Ready(match answer {
-            Ok(response) => Ok(answered(admission, response)),
-            Err(error) => Err(failed(admission, Error::from_boxed(error.into()))),
-        })
+        this.state.set(State::Done);
+        Poll::Ready(ended)
     }
 }
 
-fn answered<C, Res>(mut admission: Admission<C>, response: Res) -> C::Response
+/// The end is not known yet: the admission goes with the body.
+fn watched<F, C, Res>(state: Pin<&mut State<F, C>>, response: Res, head: Head) -> C::Response
 where
     C: ClassifyResponse<Res> + Send + Sync + 'static,
 {
-    admission.answered();
-    match admission.classifier().head(admission.call(), &response) {
-        Head::Decided(verdict) => {
-            admission.settle(&verdict);
-            admission.classifier().watch(admission.call(), response, Completion::none())
-        }
-        Head::Provisional(verdict) => {
-            admission.stands(verdict);
-            watched(admission, response)
-        }
-        Head::Open => watched(admission, response),
+    let StateOwned::Calling { mut admission, .. } = state.project_replace(State::Done) else {
+        unreachable!("only a call in progress gives an answer")
+    };
+    if let Head::Provisional(verdict) = head {
+        admission.stands(verdict);
     }
-}
-
-fn watched<C, Res>(admission: Admission<C>, response: Res) -> C::Response
-where
-    C: ClassifyResponse<Res> + Send + Sync + 'static,
-{
-    let local = admission.local().clone();
-    let call = admission.call().clone();
+    let (local, call) = (admission.local().clone(), admission.call().clone());
     local.classifier.watch(&call, response, Completion::new(admission))
 }
 
-fn failed<C>(mut admission: Admission<C>, error: Error) -> Error
+fn failed<C>(admission: &mut Admission<C>, error: Error) -> Error
 where
     C: crate::classify::ClassifyError,
 {

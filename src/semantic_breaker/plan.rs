@@ -43,6 +43,7 @@ impl Plan {
     ///
     /// A denial without an actor is the tenant's; without either it is nobody's in particular, and must not stop
     /// more than its target.
+    #[inline]
     pub(super) fn scope(self, circuit: Circuit, call: &Call) -> Scope {
         let scope = self.widest(circuit);
         if circuit != Circuit::Denials || scope != Scope::ACTOR || call.name(Name::Actor).is_some() {
@@ -52,6 +53,7 @@ impl Plan {
     }
 
     /// The scope of `circuit` as the card says it.
+    #[inline]
     pub(super) fn widest(self, circuit: Circuit) -> Scope {
         Scope::from_bits((self.0 >> (circuit as u64 * 8)) as u8)
     }

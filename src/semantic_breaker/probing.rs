@@ -40,7 +40,7 @@ impl Shared {
     }
 
     async fn run_probe(&self, call: &Call) -> Verdict {
-        let Some(probe) = lock(&self.hooks).probe.clone() else { return Verdict::new(Reason::Failed) };
+        let Some(probe) = lock(&self.probe).clone() else { return Verdict::new(Reason::Failed) };
         let lease = self.card().probe_lease;
         match tokio::time::timeout(lease, probe.oneshot(call.clone())).await {
             Ok(Ok(verdict)) => verdict,

@@ -38,6 +38,7 @@ pub(super) struct Shared {
     pub(super) cells: [Keyed<Cell>; 4],
     pub(super) card: Mutex<Arc<TripCard>>,
     pub(super) invalid: Mutex<Option<ConfigError>>,
+    pub(super) probe: Mutex<Option<ProbeService>>,
     pub(super) hooks: Mutex<Hooks>,
 }
 
@@ -57,10 +58,12 @@ pub(super) struct Pass {
 
 impl Pass {
     /// What was measured when the head of the answer came.
+    #[inline]
     pub(super) fn sample(&self) -> Sample {
         Sample { latency: self.started.map(|started| Instant::now().saturating_duration_since(started)) }
     }
 
+    #[inline]
     fn lease(&self, circuit: Circuit) -> Option<LeaseId> {
         self.leases.as_ref().and_then(|leases| leases[circuit as usize])
     }
@@ -112,6 +115,7 @@ impl Shared {
             cells: std::array::from_fn(|_| Keyed::new(LIMITS)),
             card: Mutex::new(Arc::new(card)),
             invalid: Mutex::new(invalid),
+            probe: Mutex::default(),
             hooks: Mutex::default(),
         }
     }
@@ -119,6 +123,7 @@ impl Shared {
     // === calls ===
 
     /// Whether every call is refused, whatever it is.
+    #[inline]
     pub(super) fn refuses_all(&self) -> bool {
         self.plan().refuses_all()
     }
@@ -133,6 +138,7 @@ impl Shared {
         })
     }
 
+    #[inline]
     pub(super) fn admit(&self, call: &Call) -> Result<Pass, NotAdmitted> {
         let plan = self.plan();
         // The epoch before the marks: a trip marks its key before it begins a phase, so whoever sees the phase's
@@ -146,6 +152,7 @@ impl Shared {
     }
 
     /// Whether no circuit has anything against this call's keys, at the price of a few shared reads.
+    #[inline]
     fn is_calm(&self, call: &Call, plan: Plan) -> bool {
         self.cells.iter().all(Keyed::is_empty)
             || ORDER.iter().all(|circuit| {
@@ -159,11 +166,8 @@ impl Shared {
     fn admit_slowly(&self, call: &Call, plan: Plan, mut pass: Pass) -> Result<Pass, NotAdmitted> {
         let card = self.card();
         let now = Instant::now();
-        let ask = Ask {
-            effect: call.effect_kind(),
-            deadline: call.deadline_at(),
-            has_probe: lock(&self.hooks).probe.is_some(),
-        };
+        let ask =
+            Ask { effect: call.effect_kind(), deadline: call.deadline_at(), has_probe: lock(&self.probe).is_some() };
         let mut probe = None;
         for circuit in ORDER {
             let scope = plan.scope(circuit, call);
@@ -206,6 +210,7 @@ impl Shared {
         Err(NotAdmitted::Probe(lease))
     }
 
+    #[inline]
     pub(super) fn settle(&self, call: &Call, pass: &Pass, verdict: &Verdict, sample: Sample) {
         let plan = self.plan();
         let says_nothing = match verdict.reason.impact(call.effect_kind()) {
@@ -231,8 +236,8 @@ impl Shared {
                 verdict,
                 latency: sample.latency,
                 queued: call.queue_length() > 0,
-                score: verdict.score,
-                cost: verdict.cost,
+                score: verdict.score(),
+                cost: verdict.cost(),
             };
             let settle = |cell: &mut Cell| cell.settle(&settled, self.moment(now, &card, &mut || self.next_epoch()));
             let (cells, scope) = (&self.cells[circuit as usize], plan.scope(circuit, call));
@@ -268,6 +273,7 @@ impl Shared {
 
     // === small parts ===
 
+    #[inline]
     pub(super) fn plan(&self) -> Plan {
         Plan::from_bits(self.plan.load(Ordering::Acquire))
     }

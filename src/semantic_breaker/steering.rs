@@ -32,7 +32,7 @@ impl Shared {
     }
 
     pub(super) fn set_probe(&self, probe: ProbeService) {
-        lock(&self.hooks).probe = Some(probe);
+        *lock(&self.probe) = Some(probe);
     }
 
     pub(super) fn set_listener(&self, listener: Arc<dyn Listener>) {

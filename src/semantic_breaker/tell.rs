@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    shared::{LAYER, ProbeService},
+    shared::LAYER,
     state::Changes,
     words::{self, Circuit, Signal, State},
 };
@@ -13,10 +13,12 @@ use crate::{
     events::{Alert, AlertKind, AlertSink, Event, Listener, Transition},
 };
 
-/// Who is told, and what tests a target.
+static METADATA: metrics::Metadata<'static> =
+    metrics::Metadata::new(module_path!(), metrics::Level::INFO, Some(module_path!()));
+
+/// Who is told.
 #[derive(Clone, Default)]
 pub(super) struct Hooks {
-    pub(super) probe: Option<ProbeService>,
     pub(super) listener: Option<Arc<dyn Listener>>,
     pub(super) alerts: Option<Arc<dyn AlertSink>>,
 }
@@ -59,7 +61,9 @@ impl Hooks {
 
     pub(super) fn refused(&self, rejected: &Rejected) {
         tracing::debug!(layer = LAYER, code = rejected.code().code(), "call refused");
-        metrics::counter!("belay_refusals_total", "layer" => LAYER, "code" => rejected.code().code()).increment(1);
+        metrics::with_recorder(|recorder| {
+            recorder.register_counter(rejected.code().counter(), &METADATA).increment(1);
+        });
         self.hear(&Event::Refused(rejected));
     }
 

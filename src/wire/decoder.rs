@@ -31,6 +31,10 @@ pub enum Progress {
 pub struct Decoder {
     pub(super) reading: Reading,
     pub(super) calls: Calls,
+    /// How chunks of the chat protocol begin, up to their choices.
+    pub(super) opening: Vec<u8>,
+    /// How they end after their choices.
+    pub(super) closing: Vec<u8>,
 }
 
 json::object! {

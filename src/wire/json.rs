@@ -1,32 +1,18 @@
 //! Reads what is needed out of JSON in one pass, and steps over the rest without unescaping or storing it.
 //!
-//! A field of an unexpected type is an absent value, never an error; of a key that comes twice the last counts. What is
-//! stepped over is checked for its strings, scalars and brackets only.
+//! A field of an unexpected type is an absent value, never an error; of a key that comes twice the last counts.
 
-mod scalar;
+use std::{borrow::Cow, fmt};
 
-use memchr::memchr2;
+use serde::{Deserialize, Deserializer, de::Visitor};
 
-pub(super) use self::scalar::{clip, count, is_filled, is_true, string, string_or_json, text, word};
+pub(super) use super::cursor::{Cursor, NotJson};
 
 /// A value as its JSON text, looked at when it is needed. `null` is `None`.
 pub(super) type Raw<'a> = Option<&'a str>;
 
 /// More elements than this are not looked at.
 const MAX_ITEMS: usize = 4096;
-
-/// The text is not JSON, or not what it should be.
-#[derive(Debug)]
-pub(super) struct NotJson;
-
-/// A place in a JSON text.
-#[derive(Debug)]
-pub(super) struct Cursor<'a> {
-    text: &'a str,
-    at: usize,
-    /// A key that was read came twice.
-    pub(super) twice: bool,
-}
 
 /// What can be read at a [`Cursor`], in place: large structs are not moved about.
 pub(super) trait Read<'a>: Default {
@@ -59,17 +45,28 @@ macro_rules! object {
                 &mut self,
                 cursor: &mut $crate::wire::json::Cursor<'a>,
             ) -> Result<(), $crate::wire::json::NotJson> {
-                cursor.object(|cursor, key| match key {
+                cursor.object(|cursor, key| self.field(cursor, key))
+            }
+
+            fn is_set(&self) -> bool {
+                true
+            }
+        }
+
+        impl<'a> $name<'a> {
+            /// Reads the value of one key.
+            fn field(
+                &mut self,
+                cursor: &mut $crate::wire::json::Cursor<'a>,
+                key: &str,
+            ) -> Result<(), $crate::wire::json::NotJson> {
+                match key {
                     $($key => {
                         cursor.twice |= $crate::wire::json::Read::is_set(&self.$field);
                         $crate::wire::json::Read::read(&mut self.$field, cursor)
                     })*
                     _ => cursor.skip(),
-                })
-            }
-
-            fn is_set(&self) -> bool {
-                true
+                }
             }
         }
     };
@@ -173,185 +170,6 @@ impl<'a, T: Read<'a>> Read<'a> for Option<List<T>> {
     }
 }
 
-// === impl Cursor ===
-
-impl<'a> Cursor<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, NotJson> {
-        let text = str::from_utf8(bytes).map_err(|_| NotJson)?;
-        Ok(Self { text, at: 0, twice: false })
-    }
-
-    /// Nothing but white space is left.
-    pub(super) fn end(&mut self) -> Result<(), NotJson> {
-        self.space();
-        if self.at == self.text.len() { Ok(()) } else { Err(NotJson) }
-    }
-
-    fn byte(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    fn space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.byte() {
-            self.at += 1;
-        }
-    }
-
-    pub(super) fn peek(&mut self) -> Option<u8> {
-        self.space();
-        self.byte()
-    }
-
-    fn expect(&mut self, byte: u8) -> Result<(), NotJson> {
-        if self.peek() != Some(byte) {
-            return Err(NotJson);
-        }
-        self.at += 1;
-        Ok(())
-    }
-
-    /// Calls `each` at every value of an object, with its key.
-    pub(super) fn object(
-        &mut self,
-        mut each: impl FnMut(&mut Self, &str) -> Result<(), NotJson>,
-    ) -> Result<(), NotJson> {
-        self.expect(b'{')?;
-        if self.peek() == Some(b'}') {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            self.space();
-            let from = self.at;
-            let plain = self.skip_string()?;
-            let quoted = &self.text[from..self.at];
-            self.expect(b':')?;
-            if plain {
-                each(self, &quoted[1..quoted.len() - 1])?;
-            } else {
-                each(self, &string(Some(quoted)).ok_or(NotJson)?)?;
-            }
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                _ => return self.expect(b'}'),
-            }
-        }
-    }
-
-    fn array(&mut self, mut each: impl FnMut(&mut Self) -> Result<(), NotJson>) -> Result<(), NotJson> {
-        self.expect(b'[')?;
-        if self.peek() == Some(b']') {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            each(self)?;
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                _ => return self.expect(b']'),
-            }
-        }
-    }
-
-    /// The text of a value.
-    fn raw(&mut self) -> Result<&'a str, NotJson> {
-        self.space();
-        let from = self.at;
-        self.skip()?;
-        Ok(&self.text[from..self.at])
-    }
-
-    /// Steps over a value of any kind and depth.
-    pub(super) fn skip(&mut self) -> Result<(), NotJson> {
-        match self.peek().ok_or(NotJson)? {
-            b'"' => self.skip_string().map(|_| ()),
-            b'{' | b'[' => self.skip_nested(),
-            _ => self.skip_scalar(),
-        }
-    }
-
-    fn skip_nested(&mut self) -> Result<(), NotJson> {
-        let mut depth = 0_usize;
-        // Which of the last 64 open brackets are braces.
-        let mut braces = 0_u64;
-        loop {
-            match self.byte().ok_or(NotJson)? {
-                b'"' => {
-                    self.skip_string()?;
-                    continue;
-                }
-                open @ (b'{' | b'[') => {
-                    depth += 1;
-                    braces = braces << 1 | u64::from(open == b'{');
-                }
-                close @ (b'}' | b']') => {
-                    if depth <= 64 && (braces & 1 == 1) != (close == b'}') {
-                        return Err(NotJson);
-                    }
-                    depth -= 1;
-                    braces >>= 1;
-                    if depth == 0 {
-                        self.at += 1;
-                        return Ok(());
-                    }
-                }
-                _ => {}
-            }
-            self.at += 1;
-        }
-    }
-
-    fn skip_scalar(&mut self) -> Result<(), NotJson> {
-        let rest = &self.text.as_bytes()[self.at..];
-        let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-        let length = rest.iter().position(|byte| !inside(byte)).unwrap_or(rest.len());
-        let is_number = matches!(rest.first(), Some(b'0'..=b'9' | b'-'))
-            && rest[..length].iter().all(|byte| !byte.is_ascii_alphabetic() || matches!(byte, b'e' | b'E'));
-        if !is_number && !matches!(&rest[..length], b"true" | b"false" | b"null") {
-            return Err(NotJson);
-        }
-        self.at += length;
-        Ok(())
-    }
-
-    /// Steps over a string, and tells whether it is free of escapes.
-    fn skip_string(&mut self) -> Result<bool, NotJson> {
-        self.expect(b'"')?;
-        let bytes = self.text.as_bytes();
-        let mut plain = true;
-        loop {
-            self.at = mark(bytes, self.at).ok_or(NotJson)?;
-            if bytes[self.at] == b'"' {
-                self.at += 1;
-                return Ok(plain);
-            }
-            plain = false;
-            // What follows the escape is ASCII, or else no end of this string; the end is found either way.
-            self.at += 1;
-            if bytes.get(self.at).is_none_or(|byte| !byte.is_ascii()) {
-                return Err(NotJson);
-            }
-            self.at += 1;
-        }
-    }
-}
-
-/// The next quote or backslash: eight bytes at a time, and by vectors where the string is long.
-fn mark(bytes: &[u8], mut at: usize) -> Option<usize> {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
-    for _ in 0..4 {
-        let Some(Ok(chunk)) = bytes.get(at..at + 8).map(<[u8; 8]>::try_from) else { break };
-        let word = u64::from_le_bytes(chunk);
-        let found = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
-        if found != 0 {
-            return Some(at + found.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    memchr2(b'"', b'\\', bytes.get(at..)?).map(|found| at + found)
-}
-
 /// Reads the whole of `bytes`; trailing bytes that are not white space are an error.
 pub(super) fn read<'a, T: Read<'a>>(bytes: &'a [u8]) -> Result<T, NotJson> {
     let mut cursor = Cursor::new(bytes)?;
@@ -385,4 +203,81 @@ pub(super) fn elements<'a>(raw: Raw<'a>) -> Option<Vec<Raw<'a>>> {
     let each = |cursor: &mut Cursor<'a>| cursor.raw().map(|item| items.push(Some(item)));
     cursor.array(each).ok()?;
     Some(items)
+}
+
+/// The JSON text of a value.
+pub(super) fn text<'a>(raw: Raw<'a>) -> &'a str {
+    raw.unwrap_or("")
+}
+
+/// Whether there is something: not null, false, `""`, `[]` or `{}`.
+#[inline]
+pub(super) fn is_filled(raw: Raw<'_>) -> bool {
+    match raw.map(str::as_bytes) {
+        None | Some(b"false" | b"\"\"") => false,
+        Some([b'[' | b'{', inner @ .., _]) => inner.iter().any(|byte| !byte.is_ascii_whitespace()),
+        Some(_) => true,
+    }
+}
+
+/// Whether it is `true`.
+pub(super) fn is_true(raw: Raw<'_>) -> bool {
+    text(raw) == "true"
+}
+
+/// A string, unescaped; half a surrogate pair becomes U+FFFD instead of an error.
+pub(super) fn string<'a>(raw: Raw<'a>) -> Option<Cow<'a, str>> {
+    let inner = text(raw).strip_prefix('"')?.strip_suffix('"')?;
+    if !inner.contains('\\') {
+        return Some(Cow::Borrowed(inner));
+    }
+    if let Ok(plain) = serde_json::from_str::<String>(text(raw)) {
+        return Some(Cow::Owned(plain));
+    }
+    struct Bytes(Vec<u8>);
+    impl<'de> Deserialize<'de> for Bytes {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            struct Visit;
+            impl Visitor<'_> for Visit {
+                type Value = Bytes;
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("a string")
+                }
+                fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Bytes, E> {
+                    Ok(Bytes(bytes.to_vec()))
+                }
+            }
+            deserializer.deserialize_bytes(Visit)
+        }
+    }
+    let bytes = serde_json::from_str::<Bytes>(text(raw)).ok()?.0;
+    Some(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// A string that is not empty.
+pub(super) fn word<'a>(raw: Raw<'a>) -> Option<Cow<'a, str>> {
+    string(raw).filter(|word| !word.is_empty())
+}
+
+/// A string, or the JSON text of anything else that is there: tool arguments come as both.
+pub(super) fn string_or_json<'a>(raw: Raw<'a>) -> Option<Cow<'a, str>> {
+    string(raw).or_else(|| raw.map(Cow::Borrowed))
+}
+
+/// A count: a whole number that is not negative, also where it is written as a float.
+pub(super) fn count(raw: Raw<'_>) -> Option<u64> {
+    let text = text(raw);
+    text.parse().ok().or_else(|| {
+        let float: f64 = text.parse().ok()?;
+        (float >= 0.0 && float.fract() == 0.0 && float < 9e15).then_some(float as u64)
+    })
+}
+
+/// At most `max` bytes of `text`, cut between characters.
+pub(super) fn clip(text: &str, max: usize) -> &str {
+    let mut end = text.len().min(max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }

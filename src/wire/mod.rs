@@ -19,6 +19,7 @@
 
 mod anthropic;
 mod calls;
+mod cursor;
 mod decoder;
 mod errors;
 pub mod hints;

@@ -4,7 +4,7 @@ use super::{
     calls::Fragment,
     decoder::Decoder,
     errors,
-    json::{self, List, NotJson, Obj, Raw},
+    json::{self, Cursor, List, NotJson, Obj, Raw},
     reading::FinishReason,
     usage::{self, Habit},
 };
@@ -79,9 +79,58 @@ json::object! {
     }
 }
 
+impl Chunk<'_> {
+    /// Nothing was read around the choices but names.
+    fn is_bare(&self) -> bool {
+        self.usage.is_none() && self.x_groq.is_none() && self.error.is_none()
+    }
+}
+
+/// A beginning or an end longer than this is not kept.
+const MAX_FRAME: usize = 1024;
+
+/// Chunks of a stream are alike before and after their choices. Where nothing but the model was read there, the same
+/// bytes have nothing new to say, and are not read again.
 pub(super) fn event(decoder: &mut Decoder, data: &[u8]) -> Result<(), NotJson> {
-    let Obj(chunk) = json::read::<Obj<Chunk<'_>>>(data)?;
-    let chunk = chunk.ok_or(NotJson)?;
+    let mut chunk = Chunk::default();
+    match data.strip_prefix(decoder.opening.as_slice()) {
+        Some(rest) if !decoder.opening.is_empty() => {
+            let mut cursor = Cursor::new(rest)?;
+            let (mut after, mut is_known) = (0, false);
+            let walked = cursor.object_at("choices", |cursor, key| {
+                chunk.field(cursor, key)?;
+                if key == "choices" && !cursor.twice {
+                    after = cursor.at();
+                    is_known = !decoder.closing.is_empty() && rest[after..] == decoder.closing;
+                }
+                // An error ends the walk.
+                if is_known { Err(NotJson) } else { Ok(()) }
+            });
+            if !is_known {
+                walked?;
+                cursor.end()?;
+                decoder.closing.clear();
+                if !cursor.twice && chunk.is_bare() && rest.len() - after <= MAX_FRAME {
+                    decoder.closing.extend_from_slice(&rest[after..]);
+                }
+            }
+        }
+        _ => {
+            let mut cursor = Cursor::new(data)?;
+            let mut opening = 0;
+            cursor.object(|cursor, key| {
+                if key == "choices" && chunk.is_bare() {
+                    opening = cursor.at();
+                }
+                chunk.field(cursor, key)
+            })?;
+            cursor.end()?;
+            decoder.opening.clear();
+            if chunk.choices.is_some() && opening <= MAX_FRAME {
+                decoder.opening.extend_from_slice(&data[..opening]);
+            }
+        }
+    }
     if chunk.choices.is_none()
         && json::string(chunk.object).is_some_and(|object| object == "error")
         && let Some(error) = errors::read_body(data)

@@ -9,7 +9,7 @@ use crate::classify::Head;
 async fn a_json_answer_is_judged_before_it_is_handed_on() {
     let response = ask(json(WHOLE)).await.expect("an answer");
     assert!(matches!(Auto.head(&Call::new(), &response), Head::Decided(verdict) if verdict.is_success()));
-    let usage = response.body().verdict().and_then(|verdict| verdict.usage).expect("stated");
+    let usage = response.body().verdict().and_then(|verdict| verdict.usage()).expect("stated");
     assert_eq!((usage.input_tokens, usage.output_tokens), (Some(3), Some(4)));
     assert_eq!(reading(&response).expect("read").usage, Some(usage));
     assert_eq!(read(response.into_body()).await.0, WHOLE);

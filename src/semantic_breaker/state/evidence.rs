@@ -101,7 +101,7 @@ pub(super) fn meaning(circuit: Circuit, settled: &Settled<'_>, voucher: Voucher,
         Circuit::Denials | Circuit::Credential => true,
         Circuit::Health | Circuit::Writes => {
             let answered = settled.effect == Effect::ReadOnly && settled.verdict.reason != Reason::Accepted;
-            voucher == Voucher::Probe || answered || settled.verdict.receipt.is_some()
+            voucher == Voucher::Probe || answered || settled.verdict.receipt().is_some()
         }
     };
     match signal {

@@ -80,9 +80,9 @@ impl Pair {
 
     fn end(&mut self, flight: Flight, reason: usize, receipt: bool, action: Option<u128>, hint: Option<i64>) {
         let (kind, reason) = REASONS[reason];
-        let mut verdict = Verdict::new(reason).retry_at(hint.map(|at| self.at(at)));
+        let mut verdict = Verdict::new(reason).with_retry_at(hint.map(|at| self.at(at)));
         if receipt {
-            verdict = verdict.receipt("done");
+            verdict = verdict.with_receipt("done");
         }
         let effect = if flight.write { Effect::Reversible } else { Effect::ReadOnly };
         let settled = Settled {

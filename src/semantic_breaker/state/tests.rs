@@ -97,7 +97,7 @@ impl Rig {
 
     fn limited(&mut self, hint: Option<Duration>) -> Changes {
         let at = hint.map(|hint| self.now + hint);
-        self.end(WRITE, Verdict::new(Reason::RateLimited).retry_at(at))
+        self.end(WRITE, Verdict::new(Reason::RateLimited).with_retry_at(at))
     }
 
     #[track_caller]

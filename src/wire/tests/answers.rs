@@ -309,3 +309,23 @@ fn an_oversized_terminal_event_ends_the_answer_only_where_it_came_whole() {
         assert_eq!(reason(decoder.reading()), expected, "{end:?}");
     }
 }
+
+#[test]
+fn a_beginning_that_comes_again_is_read_as_if_it_were_read_again() {
+    let usage = |n: u32| format!(r#"{{"usage":{{"prompt_tokens":{n}}},"choices":[{{"delta":{{"content":"x"}}}}]}}"#);
+    let last = r#"{"choices":[],"usage":{"prompt_tokens":9}}"#;
+    let reading = stream(OpenAiChat, &lines(&[&usage(1), &usage(1), last, &usage(1)]));
+    assert_eq!(reading.usage.and_then(|usage| usage.input_tokens), Some(1));
+    let nested = r#"{"meta":{"choices":1},"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}"#;
+    let reading = stream(OpenAiChat, &lines(&[nested, nested]));
+    assert_eq!(
+        (reason(&reading), reading.finish_reason.as_ref().and_then(FinishReason::as_str)),
+        (Reason::Completed, Some("stop"))
+    );
+    let text = r#"{"choices":[{"delta":{"content":"x"}}],"model":"m","usage":null}"#;
+    let twice = r#"{"choices":[],"choices":[{"delta":{},"finish_reason":"length"}]}"#;
+    let reading = stream(OpenAiChat, &lines(&[text, text, text, twice, twice, text]));
+    assert_eq!((reason(&reading), reading.model.as_deref()), (Reason::OutputLimit, Some("m")));
+    let broken = [r#"{"model":"m","choices":[]}"#, r#"{"model":"m","choices":[}"#];
+    assert_eq!(reason(&stream(OpenAiChat, &lines(&broken))), Reason::Unparsable);
+}

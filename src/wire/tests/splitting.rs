@@ -127,6 +127,38 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Reads every chunk in full, however alike they are.
+fn read_anew(stream: &[u8]) -> Reading {
+    let mut decoder = Decoder::new(Some(Protocol::OpenAiChat));
+    for seen in split(stream, &[], 1 << 20) {
+        decoder.opening.clear();
+        decoder.closing.clear();
+        decoder.event(&seen.name, &seen.data);
+    }
+    decoder.end();
+    decoder.into_reading()
+}
+
+fn chunk() -> impl Strategy<Value = String> {
+    let field = prop::sample::select(vec![
+        r#""model":"m""#,
+        r#""model":"""#,
+        r#""id":"a\"b""#,
+        r#""usage":null"#,
+        r#""usage":{"prompt_tokens":1}"#,
+        r#""usage":{"prompt_tokens":2}"#,
+        r#""error":{"code":"x"}"#,
+        r#""object":"error""#,
+        r#""choices":null"#,
+        r#""choices":[]"#,
+        r#""choices":[{"delta":{"content":"x"}}]"#,
+        r#""choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":3}}]"#,
+        r#""meta":{"choices":[]}"#,
+        r#""choices":["#,
+    ]);
+    prop::collection::vec(field, 0..5).prop_map(|fields| format!("data: {{{}}}\n\n", fields.join(",")))
+}
+
 fn read(stream: &[u8], cuts: &[usize]) -> Reading {
     let mut decoder = Decoder::new(Some(Protocol::OpenAiChat));
     for seen in split(stream, cuts, 1 << 20) {
@@ -155,6 +187,15 @@ proptest! {
         prop_assert_eq!(&whole, &bare(split(&stream, &cuts, max)));
         prop_assert_eq!(&whole, &bare(split(&stream, &bytes, max)));
         prop_assert_eq!(read(&stream, &[]), read(&stream, &cuts));
+    }
+
+    #[test]
+    fn chunks_that_are_alike_are_read_as_if_each_were_the_first(
+        chunks in prop::collection::vec(chunk(), 1..4),
+        order in prop::collection::vec(0_usize..4, 0..12),
+    ) {
+        let stream: String = order.iter().map(|at| chunks[at % chunks.len()].as_str()).collect();
+        prop_assert_eq!(read_anew(stream.as_bytes()), read(stream.as_bytes(), &[]));
     }
 
     #[test]

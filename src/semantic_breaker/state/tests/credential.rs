@@ -52,7 +52,7 @@ fn a_late_hint_lengthens_a_hold_and_never_shortens_it() {
     let stamp = rig.epoch;
     rig.limited(Some(secs(30)));
     for (hint, expected) in [(10, 30), (50, 50)] {
-        let verdict = Verdict::new(Reason::RateLimited).retry_at(rig.now + secs(hint));
+        let verdict = Verdict::new(Reason::RateLimited).with_retry_at(rig.now + secs(hint));
         rig.settle(Settled::new(stamp, READ, &verdict));
         assert_eq!(rig.until(), secs(expected));
     }
@@ -64,7 +64,7 @@ fn a_late_hint_lengthens_a_hold_and_never_shortens_it() {
 #[test]
 fn a_hint_that_has_passed_holds_nothing() {
     let mut rig = credential();
-    rig.end(READ, Verdict::new(Reason::RateLimited).retry_at(rig.now));
+    rig.end(READ, Verdict::new(Reason::RateLimited).with_retry_at(rig.now));
     rig.passes(READ);
 }
 
@@ -110,7 +110,7 @@ fn late_hints_do_not_put_the_look_off() {
     let mut rig = credential();
     rig.limited(Some(60 * MINUTE));
     rig.pass(9 * MINUTE);
-    let verdict = Verdict::new(Reason::RateLimited).retry_at(rig.now + 60 * MINUTE);
+    let verdict = Verdict::new(Reason::RateLimited).with_retry_at(rig.now + 60 * MINUTE);
     rig.settle(Settled::new(0, READ, &verdict));
     rig.pass(MINUTE);
     rig.probe(READ);
@@ -163,7 +163,7 @@ fn a_limited_probe_is_held_and_half_open_goes_on_after_it() {
     rig.end(WRITE, Reason::Unauthenticated);
     rig.pass(10 * MINUTE);
     let lease = rig.probe(WRITE);
-    rig.end_probe(lease, WRITE, Verdict::new(Reason::RateLimited).retry_at(rig.now + MINUTE));
+    rig.end_probe(lease, WRITE, Verdict::new(Reason::RateLimited).with_retry_at(rig.now + MINUTE));
     assert_eq!(rig.state(), State::Gated);
     assert_eq!(rig.refused(WRITE), Refusal::Gated);
     rig.pass(MINUTE);

@@ -46,7 +46,7 @@ fn a_write_is_verified_by_its_receipt() {
     assert_eq!(rig.state(), State::HalfOpen);
     for _ in 0..4 {
         let lease = rig.probe(WRITE);
-        rig.end_probe(lease, WRITE, Verdict::completed().receipt("id 1"));
+        rig.end_probe(lease, WRITE, Verdict::completed().with_receipt("id 1"));
     }
     assert_eq!(rig.state(), State::Recovering);
 }
@@ -58,7 +58,7 @@ fn what_was_only_accepted_is_not_verified() {
     rig.end_probe(lease, READ, Reason::Accepted);
     assert_eq!(rig.cell.snapshot(rig.now, &rig.card).counts.probe_successes, 0);
     let lease = rig.probe(READ);
-    rig.end_probe(lease, READ, Verdict::new(Reason::Accepted).receipt("job 1"));
+    rig.end_probe(lease, READ, Verdict::new(Reason::Accepted).with_receipt("job 1"));
     assert_eq!(rig.cell.snapshot(rig.now, &rig.card).counts.probe_successes, 1);
 }
 

@@ -39,7 +39,7 @@ fn results_from_before_a_reset_are_late() {
     let mut rig = Rig::new(Circuit::Credential);
     rig.limited(None);
     rig.act(|cell, moment| cell.reset(moment));
-    let verdict = Verdict::new(Reason::RateLimited).retry_at(rig.now + MINUTE);
+    let verdict = Verdict::new(Reason::RateLimited).with_retry_at(rig.now + MINUTE);
     rig.settle(Settled::new(0, READ, &verdict));
     rig.passes(READ);
 }
