@@ -24,7 +24,9 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 pub use self::completion::{Completion, End, OnEnd};
-pub(crate) use self::observed::{Observed, broken};
+pub(crate) use self::observed::Observed;
+#[cfg(feature = "wire")]
+pub(crate) use self::observed::broken;
 use crate::{call::Call, classify::taken, error::Error, verdict::Verdict};
 
 /// A response body that tells how its answer ended.
@@ -98,6 +100,7 @@ impl WatchedBody {
     }
 
     /// A body in memory whose answer was judged already.
+    #[cfg(any(test, feature = "wire"))]
     pub(crate) const fn judged(bytes: Bytes, verdict: Verdict) -> Self {
         Self::made_of(Source::Bytes(bytes), Some(verdict))
     }

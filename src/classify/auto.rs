@@ -197,6 +197,10 @@ pub(crate) fn readable<B: 'static>(body: &B) -> Option<InMemory<'_>> {
     if let Some(bytes) = body.downcast_ref::<Vec<u8>>() {
         return Some(InMemory::Borrowed(bytes));
     }
+    #[cfg(feature = "reqwest")]
+    if let Some(body) = body.downcast_ref::<reqwest::Body>() {
+        return body.as_bytes().map(InMemory::Borrowed);
+    }
     (body.is::<()>() || body.is::<Empty<Bytes>>()).then_some(InMemory::Borrowed(&[]))
 }
 
@@ -247,6 +251,8 @@ pub(crate) fn made_of<B: 'static>(bytes: Vec<u8>) -> Option<B> {
         () if kind == TypeId::of::<Full<Bytes>>() => same(Full::new(Bytes::from(bytes))),
         () if kind == TypeId::of::<String>() => same(String::from_utf8(bytes).ok()?),
         () if kind == TypeId::of::<Vec<u8>>() => same(bytes),
+        #[cfg(feature = "reqwest")]
+        () if kind == TypeId::of::<reqwest::Body>() => same(reqwest::Body::from(bytes)),
         () => None,
     }
 }
@@ -312,6 +318,15 @@ mod tests {
             let watched = Auto.watch(&Call::new(), response, Completion::none());
             assert!(watched.into_body().collect().await.is_ok());
         }
+    }
+
+    #[cfg(all(feature = "reqwest", feature = "wire"))]
+    #[test]
+    fn a_body_of_reqwest_is_read_where_it_lies_in_memory() {
+        let uri = "https://api.openai.com/v1/chat/completions";
+        let asked = request("POST", uri).body(reqwest::Body::from(r#"{"model":"m"}"#)).expect("a request");
+        let call = Auto.classify(&asked);
+        assert_eq!((call.name(Name::Operation), call.effect_kind()), (Some("m"), Effect::ReadOnly));
     }
 
     #[test]

@@ -20,7 +20,8 @@ use super::{
     reader::Reader,
 };
 use crate::{
-    body::WatchedBody,
+    body::{Completion, WatchedBody},
+    classify::grpc::{ends_in_status, is_grpc},
     error::{Error, Failure},
     reason::Reason,
 };
@@ -38,7 +39,7 @@ pin_project! {
     #[project = StateProj]
     enum State<F, B> {
         Calling { #[pin] inner: F, #[pin] first_byte: Option<Sleep> },
-        Reading { parts: Option<Parts>, reader: Option<Pin<Box<Reader<B>>>> },
+        Reading { parts: Option<Parts>, reader: Option<Pin<Box<Reader<B>>>>, release: Option<Instant> },
     }
 }
 
@@ -64,12 +65,19 @@ where
                 StateProj::Calling { inner, mut first_byte } => {
                     let config = &this.question.config;
                     match inner.poll(cx).map_err(|error| Error::from_boxed(error.into()))? {
+                        Poll::Ready(response) if is_grpc(response.headers()) => {
+                            let call = &this.question.call;
+                            let grpc = ends_in_status(response.status(), response.headers());
+                            let watch = |body| WatchedBody::watch(body, call, || grpc, Completion::none());
+                            return Poll::Ready(Ok(response.map(watch)));
+                        }
                         Poll::Ready(response) => {
                             let due = first_byte.as_pin_mut().map(|sleep| sleep.deadline());
                             begin(response, this.question.clone(), due)
                         }
                         Poll::Pending => {
-                            let Some(limit) = config.first_byte_limit() else { return Poll::Pending };
+                            let limit = config.first_byte_limit().filter(|_| !this.question.grpc);
+                            let Some(limit) = limit else { return Poll::Pending };
                             if first_byte.is_none() {
                                 first_byte.set(Some(sleep(limit)));
                             }
@@ -80,11 +88,11 @@ where
                         }
                     }
                 }
-                StateProj::Reading { parts, reader } => {
+                StateProj::Reading { parts, reader, release } => {
                     let (Some(open), true) = (reader.as_mut(), parts.is_some()) else {
                         panic!("polled after it was ready")
                     };
-                    let head = ready!(open.as_mut().poll_head(cx))?;
+                    let head = ready!(open.as_mut().poll_head(cx, release))?;
                     let (Some(parts), Some(reader)) = (parts.take(), reader.take()) else {
                         unreachable!("both were there a moment ago")
                     };
@@ -104,9 +112,8 @@ where
     let (parts, body) = response.into_parts();
     let config = &question.config;
     let due = due.or_else(|| Instant::now().checked_add(config.first_byte_limit()?));
-    let limits = (config.idle_limit(), config.max_hold);
     let intake = Intake::new(question, &parts);
-    State::Reading { parts: Some(parts), reader: Some(Box::pin(Reader::new(body, intake, due, limits))) }
+    State::Reading { parts: Some(parts), reader: Some(Box::pin(Reader::new(body, intake, due))), release: None }
 }
 
 fn hand_on<B>(mut parts: Parts, reader: Pin<Box<Reader<B>>>, head: Head, changed: bool) -> Response<WatchedBody>

@@ -11,9 +11,10 @@ use tokio::time::Instant;
 use super::ProviderConfig;
 use crate::{
     call::Call,
+    classify::status::{Proof, status_reason},
     reason::{Class, Reason},
     verdict::Verdict,
-    wire::{Decoder, Progress, Protocol, Reading, SseSplitter, hints},
+    wire::{Decoder, Progress, Protocol, Reading, SseSplitter, hints, sse::Event},
 };
 
 /// What an answer is read for.
@@ -22,6 +23,8 @@ pub(super) struct Question {
     pub(super) call: Call,
     pub(super) protocol: Option<Protocol>,
     pub(super) hides_usage: bool,
+    /// A gRPC call may be silent for as long as it likes.
+    pub(super) grpc: bool,
     pub(super) config: Arc<ProviderConfig>,
 }
 
@@ -39,7 +42,8 @@ pub(super) struct Question {
 pub struct Answer(Arc<OnceLock<Reading>>);
 
 impl Answer {
-    /// What was read; `None` as long as a live answer is not over, and for ever if its reader went away.
+    /// What was read; `None` as long as a live answer is not over, for ever if its reader went away before that, and
+    /// where nothing was read: in an encoded body, one that is too large, or one of no known protocol.
     pub fn reading(&self) -> Option<&Reading> {
         self.0.get()
     }
@@ -73,27 +77,31 @@ impl Meter {
         self.answer.clone()
     }
 
-    /// Reads a piece of a stream; the weightiest of what it brought. `hides` is asked about every event.
-    pub(super) fn push(&mut self, chunk: &[u8], mut hides: impl FnMut(&crate::wire::sse::Event<'_>)) -> Progress {
+    /// Reads a piece of a stream; the weightiest of what it brought. `sees` is shown every event.
+    ///
+    /// Behind the terminator nothing counts, as the verdict was told with it; an error may still be explained.
+    pub(super) fn push(&mut self, chunk: &[u8], mut sees: impl FnMut(&Event<'_>)) -> Progress {
         let mut most = Progress::Nothing;
         let decoder = &mut self.decoder;
         self.sse.push(chunk, |event| {
-            most = most.max(decoder.sse(&event));
-            hides(&event);
+            if !is_settled(decoder.reading()) {
+                most = most.max(decoder.sse(&event));
+            }
+            sees(&event);
         });
         most
     }
 
     /// The stream is over: what it still holds back is read too.
-    pub(super) fn finish(&mut self, mut hides: impl FnMut(&crate::wire::sse::Event<'_>)) -> Progress {
-        let mut most = Progress::Nothing;
+    pub(super) fn finish(&mut self, mut sees: impl FnMut(&Event<'_>)) {
         let decoder = &mut self.decoder;
         self.sse.finish(|event| {
-            most = most.max(decoder.sse(&event));
-            hides(&event);
+            if !is_settled(decoder.reading()) {
+                decoder.sse(&event);
+            }
+            sees(&event);
         });
         decoder.end();
-        most
     }
 
     pub(super) fn json(&mut self, body: &[u8]) {
@@ -107,6 +115,16 @@ impl Meter {
     /// Whether the answer, as far as it came, is a whole one.
     pub(super) fn is_over(&self) -> bool {
         self.decoder.reading().is_over()
+    }
+
+    /// Whether its terminator came, and no error.
+    pub(super) fn is_settled(&self) -> bool {
+        is_settled(self.decoder.reading())
+    }
+
+    /// How many bytes of a stream are events that are over.
+    pub(super) fn settled(&self) -> u64 {
+        self.sse.settled()
     }
 
     /// Whether anything came that a person would call an answer; reasoning counts.
@@ -128,20 +146,46 @@ impl Meter {
         self.status
     }
 
-    /// The verdict on what was read. The reading is published with it.
+    /// The verdict on what was read, which is published with it.
     pub(super) fn judge(&self) -> Verdict {
-        self.conclude(self.decoder.reading().reason(self.status, self.call.effect_kind()))
+        self.publish();
+        self.verdict()
     }
 
     /// The same, for an answer whose end decides and not what was read.
     pub(super) fn conclude(&self, reason: Reason) -> Verdict {
-        let reading = self.decoder.reading();
-        let asks = matches!(reason.class(), Class::RateLimited | Class::Failed | Class::Unknown);
-        let wait = self.wait.max(reading.retry_after).filter(|_| asks);
-        let at = wait.and_then(|wait| Instant::now().checked_add(wait));
-        let verdict = Verdict::new(reason).with_retry_at(at).with_usage(reading.usage);
-        // Somebody may have asked before: the first word stands.
-        let _ = self.answer.0.set(reading.clone());
-        verdict
+        self.publish();
+        self.with(reason)
     }
+
+    /// The verdict on what was read so far.
+    pub(super) fn verdict(&self) -> Verdict {
+        let effect = self.call.effect_kind();
+        let reason = self.decoder.reading().reason(self.status, effect);
+        // A server that says when to come again says that it did not take the request.
+        let refused = matches!(self.status.as_u16(), 429 | 503 | 529) && self.wait().is_some();
+        match reason {
+            Reason::Unproven if refused => self.with(status_reason(self.status, effect, Proof::Refused)),
+            reason => self.with(reason),
+        }
+    }
+
+    fn with(&self, reason: Reason) -> Verdict {
+        let asks = matches!(reason.class(), Class::RateLimited | Class::Failed | Class::Unknown);
+        let at = self.wait().filter(|_| asks).and_then(|wait| Instant::now().checked_add(wait));
+        Verdict::new(reason).with_retry_at(at).with_usage(self.decoder.reading().usage)
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        self.wait.max(self.decoder.reading().retry_after)
+    }
+
+    /// Somebody may have asked before: the first word stands.
+    fn publish(&self) {
+        self.answer.0.get_or_init(|| self.decoder.reading().clone());
+    }
+}
+
+const fn is_settled(reading: &Reading) -> bool {
+    reading.done && reading.error.is_none()
 }

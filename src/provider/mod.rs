@@ -12,8 +12,16 @@
 //! - **Usage**: where the host is known to accept it, a stream that would not report its usage is asked to, and the
 //!   chunk that the client did not ask for is kept from it.
 //!
-//! The body reaches the caller as it came, whatever the verdict. What is too large, encoded or of no known protocol is
-//! judged by its status. What was read is an [`Answer`] in the extensions of the response.
+//! The body reaches the caller as it came, trailers included, whatever the verdict. What is too large, encoded or of no
+//! known protocol is judged by its status; gRPC passes, and is judged by its own status. What was read is an [`Answer`]
+//! in the extensions of the response.
+//!
+//! # When an answer is over
+//!
+//! At its terminator, and what comes behind it changes nothing; in the chat protocol also where the body ends, however it
+//! ends, after a finish reason. After the terminator or an error the rest is waited for one second at most. An error
+//! before the first visible output is an answer with a failing verdict; after it, the reader gets all bytes and then the
+//! error.
 //!
 //! # Where it belongs
 //!
@@ -59,12 +67,15 @@
 //! # }
 //! ```
 
+mod clock;
 mod config;
 mod future;
+mod held;
 mod hide;
 mod intake;
 mod layer;
 mod meter;
+mod mode;
 mod reader;
 mod service;
 #[cfg(test)]

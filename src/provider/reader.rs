@@ -1,18 +1,21 @@
 //! The body of an answer under way, and the clocks on it.
 
 use std::{
+    mem,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 use tower::BoxError;
 
 use super::{
+    clock::{Clock, Silence, later},
     intake::{Head, Intake},
     meter::Answer,
 };
@@ -23,6 +26,11 @@ use crate::{
     verdict::Verdict,
 };
 
+/// How long what is left may take when the answer is over: a connection that is kept open keeps no reader waiting.
+const GRACE: Duration = Duration::from_secs(1);
+/// So many frames without content are skipped at a time, before other tasks have their turn.
+const EMPTY_FRAMES: usize = 64;
+
 pin_project! {
     pub(super) struct Reader<B> {
         #[pin]
@@ -30,20 +38,32 @@ pin_project! {
         intake: Intake,
         #[pin]
         clock: Clock,
-        idle: Option<Duration>,
-        max_hold: Duration,
-        // When the head must be handed on.
-        release: Option<Instant>,
-        // The piece that ended the body, and the error behind it.
+        silence: Silence,
         end: End,
     }
 }
 
-/// How far the body has come.
+/// What comes after the bytes at hand.
 enum End {
-    Not,
+    Open,
     Fault(Error),
+    Trailers(HeaderMap),
     Over,
+}
+
+/// What the body, or the clock, does next.
+enum Turn {
+    Piece(Bytes),
+    /// Nothing came until the point in time that was asked for.
+    Release,
+    Closed(Closing),
+}
+
+/// How a body closes.
+enum Closing {
+    Clean,
+    Trailers(HeaderMap),
+    Broken(Error),
 }
 
 impl<B> Reader<B>
@@ -51,14 +71,8 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    pub(super) fn new(
-        body: B,
-        intake: Intake,
-        first_byte: Option<Instant>,
-        limits: (Option<Duration>, Duration),
-    ) -> Self {
-        let (idle, max_hold) = limits;
-        Self { body, intake, clock: Clock::due(first_byte), idle, max_hold, release: None, end: End::Not }
+    pub(super) fn new(body: B, intake: Intake, first_byte: Option<Instant>) -> Self {
+        Self { body, intake, clock: Clock::default(), silence: Silence::FirstByte(first_byte), end: End::Open }
     }
 
     pub(super) fn answer(&self) -> Answer {
@@ -66,55 +80,114 @@ where
     }
 
     /// Reads until it is known what the answer is, or that it is under way.
-    pub(super) fn poll_head(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Head, Error>> {
+    ///
+    /// `release` is kept by the caller: when the head is to be handed on.
+    pub(super) fn poll_head(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        release: &mut Option<Instant>,
+    ) -> Poll<Result<Head, Error>> {
         if let Some(head) = self.intake.begin() {
             return Poll::Ready(Ok(head));
         }
         loop {
-            let polled = self.as_mut().poll_chunk(cx);
-            let mut this = self.as_mut().project();
-            let head = match polled {
-                Poll::Ready(Some(Ok(chunk))) => match this.intake.take(chunk) {
-                    Some(head) => Ok(head),
-                    None => continue,
-                },
-                Poll::Ready(Some(Err(error))) => this.intake.break_off_head(error),
-                Poll::Ready(None) => this.intake.end_of_head(),
-                Poll::Pending if !this.intake.is_pressing() => return Poll::Pending,
-                Poll::Pending => {
-                    let at = *this.release.get_or_insert_with(|| later(*this.max_hold));
-                    this.clock.as_mut().no_later_than(at);
-                    ready!(this.clock.as_mut().poll(cx));
-                    *this.release = None;
-                    Ok(this.intake.release())
+            let turn = ready!(self.as_mut().poll_turn(cx, *release));
+            let this = self.as_mut().project();
+            match turn {
+                Turn::Piece(piece) => {
+                    if let Some(head) = this.intake.take(piece) {
+                        return Poll::Ready(Ok(head));
+                    }
+                    if release.is_none() && this.intake.is_pressing() {
+                        *release = later(this.intake.config().max_hold);
+                    }
                 }
-            };
-            return Poll::Ready(head);
-        }
-    }
-
-    /// The next piece of the body; a silence that is too long is an error.
-    fn poll_chunk(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        let mut this = self.project();
-        if let Poll::Ready(frame) = this.body.poll_frame(cx) {
-            this.clock.as_mut().stop();
-            return Poll::Ready(match frame {
-                // Trailers of these protocols say nothing; they end the body.
-                Some(Ok(frame)) => frame.into_data().ok().map(Ok),
-                Some(Err(error)) => Some(Err(Error::from_boxed(error.into()))),
-                None => None,
-            });
-        }
-        this.clock.as_mut().start(*this.idle);
-        match this.release {
-            // The clock runs for the release of the head.
-            Some(_) => Poll::Pending,
-            None => {
-                ready!(this.clock.poll(cx));
-                Poll::Ready(Some(Err(Failure::new(Reason::Timeout).into())))
+                Turn::Release => return Poll::Ready(Ok(this.intake.release())),
+                Turn::Closed(closing) => return Poll::Ready(self.close_head(closing)),
             }
         }
     }
+
+    /// The next piece of the body, or what comes instead.
+    fn poll_turn(self: Pin<&mut Self>, cx: &mut Context<'_>, release: Option<Instant>) -> Poll<Turn> {
+        let mut this = self.project();
+        for _ in 0..EMPTY_FRAMES {
+            let Poll::Ready(frame) = this.body.as_mut().poll_frame(cx) else {
+                let intake = &*this.intake;
+                let quiet = this.silence.goes_on(|| silence_limit(intake));
+                let Some(due) = quiet.into_iter().chain(release).min() else { return Poll::Pending };
+                ready!(this.clock.poll(due, cx));
+                return Poll::Ready(match quiet {
+                    Some(quiet) if quiet <= due => Turn::Closed(Closing::Broken(Failure::new(Reason::Timeout).into())),
+                    _ => Turn::Release,
+                });
+            };
+            *this.silence = Silence::Broken;
+            let closing = match frame {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(piece) if piece.is_empty() => continue,
+                    Ok(piece) => return Poll::Ready(Turn::Piece(piece)),
+                    Err(frame) => frame.into_trailers().map_or(Closing::Clean, Closing::Trailers),
+                },
+                Some(Err(error)) => Closing::Broken(Error::from_boxed(error.into())),
+                None => Closing::Clean,
+            };
+            return Poll::Ready(Turn::Closed(closing));
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn close_head(self: Pin<&mut Self>, closing: Closing) -> Result<Head, Error> {
+        let this = self.project();
+        match closing {
+            Closing::Clean => this.intake.end_of_head(),
+            Closing::Broken(error) => {
+                let (head, fault) = this.intake.break_off_head(error)?;
+                *this.end = fault.map_or(End::Over, End::Fault);
+                Ok(head)
+            }
+            Closing::Trailers(trailers) => {
+                let head = this.intake.end_of_head()?;
+                *this.end = End::Trailers(trailers);
+                Ok(match head {
+                    Head::Whole(whole, verdict) => {
+                        this.intake.hold_back(whole);
+                        Head::Judged(verdict)
+                    }
+                    head => head,
+                })
+            }
+        }
+    }
+
+    /// Settles how a live answer ended; its last bytes.
+    fn close(self: Pin<&mut Self>, closing: Closing, over: &mut Option<Verdict>) -> Bytes {
+        let this = self.project();
+        let (tail, verdict, end) = match closing {
+            Closing::Broken(error) if !this.intake.is_complete() => {
+                let (tail, error, verdict) = this.intake.break_off(error);
+                (tail, verdict, End::Fault(error))
+            }
+            closing => {
+                let (tail, verdict, fault) = this.intake.end();
+                let end = match (fault, closing) {
+                    (Some(fault), _) => End::Fault(fault),
+                    (None, Closing::Trailers(trailers)) => End::Trailers(trailers),
+                    (None, _) => End::Over,
+                };
+                (tail, verdict, end)
+            }
+        };
+        over.get_or_insert(verdict);
+        *this.end = end;
+        tail
+    }
+}
+
+fn silence_limit(intake: &Intake) -> Option<Duration> {
+    let idle = intake.config().idle_limit();
+    if intake.is_settling() { Some(idle.map_or(GRACE, |idle| idle.min(GRACE))) } else { idle }
 }
 
 impl<B> Observed for Reader<B>
@@ -128,54 +201,35 @@ where
         over: &mut Option<Verdict>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         loop {
-            if let Some(chunk) = self.as_mut().project().intake.pop() {
-                if chunk.is_empty() {
-                    continue;
-                }
-                return Poll::Ready(Some(Ok(Frame::data(chunk))));
+            if let Some(held) = self.as_mut().project().intake.take_held() {
+                return Poll::Ready(Some(Ok(Frame::data(held))));
             }
-            match std::mem::replace(self.as_mut().project().end, End::Over) {
+            match mem::replace(self.as_mut().project().end, End::Over) {
                 End::Fault(error) => return Poll::Ready(Some(Err(error))),
+                End::Trailers(trailers) => return Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
                 End::Over => return Poll::Ready(None),
-                End::Not => *self.as_mut().project().end = End::Not,
+                End::Open => *self.as_mut().project().end = End::Open,
             }
-            let polled = ready!(self.as_mut().poll_chunk(cx));
-            let this = self.as_mut().project();
-            match polled {
-                Some(Ok(chunk)) => {
-                    let (chunk, verdict) = this.intake.pass(chunk);
+            let piece = match ready!(self.as_mut().poll_turn(cx, None)) {
+                Turn::Piece(piece) => {
+                    let (piece, verdict) = self.as_mut().project().intake.pass(piece);
                     if over.is_none() {
                         *over = verdict;
                     }
-                    if !chunk.is_empty() {
-                        return Poll::Ready(Some(Ok(Frame::data(chunk))));
-                    }
+                    piece
                 }
-                // What breaks after the terminator broke no answer.
-                Some(Err(_)) if over.as_ref().is_some_and(|_| this.intake.meter().is_over()) => {
-                    *this.end = End::Over;
-                }
-                Some(Err(error)) => {
-                    let (verdict, error) = this.intake.break_off(error);
-                    over.get_or_insert(verdict);
-                    *this.end = End::Over;
-                    return Poll::Ready(Some(Err(error)));
-                }
-                None => {
-                    let (tail, verdict, fault) = this.intake.end();
-                    over.get_or_insert(verdict);
-                    *this.end = fault.map_or(End::Over, End::Fault);
-                    if !tail.is_empty() {
-                        return Poll::Ready(Some(Ok(Frame::data(tail))));
-                    }
-                }
+                Turn::Release => continue,
+                Turn::Closed(closing) => self.as_mut().close(closing, over),
+            };
+            if !piece.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         // The reader must ask once more, to hear of an error.
-        matches!(self.end, End::Over)
+        matches!(self.end, End::Over) && self.intake.holds_nothing()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -185,61 +239,4 @@ where
     fn provisional(&self) -> Option<Verdict> {
         self.intake.provisional()
     }
-}
-
-pin_project! {
-    /// A timer that is set only while somebody waits: a body that is there at once never touches it.
-    #[derive(Default)]
-    struct Clock {
-        #[pin]
-        sleep: Option<Sleep>,
-        due: Option<Instant>,
-    }
-}
-
-impl Clock {
-    fn due(due: Option<Instant>) -> Self {
-        Self { sleep: None, due }
-    }
-
-    fn stop(self: Pin<&mut Self>) {
-        *self.project().due = None;
-    }
-
-    fn start(self: Pin<&mut Self>, limit: Option<Duration>) {
-        let due = self.project().due;
-        if let (None, Some(limit)) = (*due, limit) {
-            *due = Some(later(limit));
-        }
-    }
-
-    fn no_later_than(self: Pin<&mut Self>, at: Instant) {
-        let due = self.project().due;
-        *due = Some(due.map_or(at, |due| due.min(at)));
-    }
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut this = self.project();
-        let Some(due) = *this.due else { return Poll::Pending };
-        if let Some(sleep) = this.sleep.as_mut().as_pin_mut() {
-            if sleep.deadline() != due {
-                sleep.reset(due);
-            }
-        } else {
-            this.sleep.set(Some(sleep_until(due)));
-        }
-        match this.sleep.as_pin_mut() {
-            Some(sleep) => {
-                ready!(std::future::Future::poll(sleep, cx));
-                *this.due = None;
-                Poll::Ready(())
-            }
-            None => Poll::Pending,
-        }
-    }
-}
-
-fn later(limit: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(limit).unwrap_or(now)
 }

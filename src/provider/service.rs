@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body::Body;
 use tower::BoxError;
 use tower_service::Service;
@@ -14,7 +14,7 @@ use tower_service::Service;
 use super::{IncludeUsage, ProviderConfig, ResponseFuture, meter::Question};
 use crate::{
     body::WatchedBody,
-    classify::{Auto, Classify, made_of, readable},
+    classify::{Auto, Classify, grpc::is_grpc, made_of, readable},
     error::Error,
     wire::{Protocol, RequestFacts, protocol_of, with_include_usage},
 };
@@ -72,8 +72,9 @@ where
         let call = self.classifier.classify(&request);
         let is_post = *request.method() == Method::POST;
         let protocol = self.protocol.or_else(|| protocol_of(request.uri().path())).filter(|_| is_post);
+        let grpc = is_grpc(request.headers());
         let hides_usage = protocol == Some(Protocol::OpenAiChat) && ask_for_usage(&mut request, &self.config);
-        let question = Question { call, protocol, hides_usage, config: self.config.clone() };
+        let question = Question { call, protocol, hides_usage, grpc, config: self.config.clone() };
         ResponseFuture::new(self.inner.call(request), question)
     }
 }
@@ -86,8 +87,7 @@ fn ask_for_usage<B: 'static>(request: &mut Request<B>, config: &ProviderConfig) 
         IncludeUsage::KnownHosts => accepts_include_usage(request.uri()),
     };
     // A changed body breaks its signature, and an encoded one cannot be changed.
-    let is_signed = request.headers().get(header::AUTHORIZATION).is_some_and(|it| it.as_bytes().starts_with(b"AWS4"));
-    if !asks || is_signed || request.headers().contains_key(header::CONTENT_ENCODING) {
+    if !asks || is_signed(request.headers()) || request.headers().contains_key(header::CONTENT_ENCODING) {
         return false;
     }
     let Some(body) = readable(request.body()) else { return false };
@@ -104,6 +104,14 @@ fn ask_for_usage<B: 'static>(request: &mut Request<B>, config: &ProviderConfig) 
         request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     true
+}
+
+/// Whether a header depends on the body.
+fn is_signed(headers: &HeaderMap) -> bool {
+    const OVER_THE_BODY: [&str; 6] =
+        ["signature", "signature-input", "content-digest", "digest", "content-md5", "x-amz-content-sha256"];
+    headers.get(header::AUTHORIZATION).is_some_and(|it| it.as_bytes().starts_with(b"AWS4"))
+        || OVER_THE_BODY.iter().any(|name| headers.contains_key(*name))
 }
 
 fn accepts_include_usage(uri: &http::Uri) -> bool {

@@ -109,7 +109,7 @@ fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
     usage::state(&mut decoder.reading.usage, message.usage, Habit::Anthropic);
     let word = FinishReason::read(message.stop_reason);
     decoder.reading.finish_reason = word.or(decoder.reading.finish_reason.take());
-    for block in message.content.iter().flat_map(|content| &content.0) {
+    for block in message.content.iter().flat_map(List::iter) {
         see_block(decoder, block, None);
     }
 }

@@ -1,6 +1,7 @@
 //! A place in a JSON text, and the steps from there.
 //!
-//! What is stepped over is checked for its strings, scalars and brackets only, and may be of any depth.
+//! What is stepped over may be of any depth. It is checked for its strings and, up to 64 deep, its brackets; only a
+//! scalar that stands by itself is checked too.
 
 use memchr::memchr2;
 

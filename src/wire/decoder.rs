@@ -79,11 +79,20 @@ impl Decoder {
 
     /// Reads one event of the [splitter](super::SseSplitter).
     pub fn sse(&mut self, event: &Event<'_>) -> Progress {
-        if event.oversized { self.oversized(event.name) } else { self.event(event.name, event.data) }
+        match event {
+            Event { oversized: true, complete: true, .. } => self.oversized(event.name),
+            // What was cut off ends nothing.
+            Event { oversized: true, .. } => self.oversized(""),
+            _ => self.read_sse(event.name, event.data, event.complete),
+        }
     }
 
     /// Reads one event.
     pub fn event(&mut self, name: &str, data: &[u8]) -> Progress {
+        self.read_sse(name, data, true)
+    }
+
+    fn read_sse(&mut self, name: &str, data: &[u8], complete: bool) -> Progress {
         let data = data.trim_ascii();
         if data.is_empty() {
             return Progress::Nothing;
@@ -106,6 +115,8 @@ impl Decoder {
             match name {
                 "error" => decoder.reading.see_error((StatedError::default(), None)),
                 "ping" | "keepalive" | "keep-alive" | "heartbeat" => {}
+                // Cut within the event: nothing is wrong with what came.
+                _ if !complete => decoder.reading.incomplete = true,
                 _ => decoder.reading.unparsable = true,
             }
         })

@@ -58,10 +58,10 @@ pub(super) fn read_body(body: &[u8]) -> Option<(StatedError, Option<Duration>)> 
     // Google's OpenAI-compatible endpoint wraps its errors in an array.
     let outer: List<Inner<'_>> = json::read(body).ok()?;
     let whole: List<Body<'_>> = json::read(body).ok()?;
-    let (outer, whole) = (outer.0.into_iter().next()?, whole.0.into_iter().next()?);
+    let (outer, whole) = (outer.into_first()?, whole.into_first()?);
     let mut read = match whole.error {
         Some(error) => read_value(Some(error)),
-        None => whole.errors.0.first().map(read_inner),
+        None => whole.errors.iter().next().map(read_inner),
     };
     let (around, wait) = read_inner(&outer);
     match &mut read {
@@ -109,7 +109,7 @@ fn read_inner(inner: &Inner<'_>) -> (StatedError, Option<Duration>) {
         (!is_status(&word)).then(|| json::clip(&word, MAX_WORD).to_owned())
     };
     // Google's `reason` is finer than its `status`.
-    let google = [inner.details.0.iter().find_map(|detail| word(detail.reason)), word(inner.status)];
+    let google = [inner.details.iter().find_map(|detail| word(detail.reason)), word(inner.status)];
     let mut google = google.into_iter().flatten();
     let inner_code = || word(inner.innererror.0.as_ref()?.code);
     error.code = word(inner.code).or_else(inner_code).or_else(|| google.next());
@@ -117,7 +117,7 @@ fn read_inner(inner: &Inner<'_>) -> (StatedError, Option<Duration>) {
     error.loading = json::is_filled(inner.estimated_time);
     let message = json::string(inner.message).or_else(|| json::string_or_json(inner.detail)).unwrap_or_default();
     let (error, mut wait) = spoken(error, &message);
-    for detail in &inner.details.0 {
+    for detail in inner.details.iter() {
         wait = wait.max(json::string(detail.retry_delay).and_then(|delay| hints::delay(&delay)));
     }
     for raw in [inner.estimated_time, inner.resets_in_seconds] {
@@ -283,17 +283,17 @@ pub fn error_reason(status: u16, error: &StatedError, effect: Effect) -> Reason 
     match status {
         0 if coded.is_none() && invalid => Reason::InvalidRequest,
         0 => on_read(Reason::ServerError),
-        401 => Reason::Unauthenticated,
+        401 | 407 => Reason::Unauthenticated,
         402 => Reason::QuotaExhausted,
         403 => Reason::PermissionDenied,
         404 | 410 => Reason::NotFound,
         408 => Reason::Timeout,
-        409 => Reason::Conflict,
+        409 | 423 | 425 => Reason::Conflict,
         // Anthropic's 413 and OpenAI's are both about the size of the input.
         413 => Reason::ContextOverflow,
         424 | 499 => on_read(Reason::ServerError),
-        425 => Reason::Conflict,
         429 => on_read(Reason::RateLimited),
+        451 => Reason::PolicyDenied,
         503 | 529 => on_read(Reason::Overloaded),
         504 | 522 | 524 => on_read(Reason::Timeout),
         500.. => on_read(Reason::ServerError),

@@ -26,9 +26,12 @@ pub(super) trait Read<'a>: Default {
 #[derive(Debug, Clone)]
 pub(super) struct Obj<T>(pub(super) Option<T>);
 
-/// The objects of an array; a lone object is an array of one.
+/// The objects of an array; a lone object is an array of one. Almost every array has one, which allocates nothing.
 #[derive(Debug, Clone)]
-pub(super) struct List<T>(pub(super) Vec<T>);
+pub(super) struct List<T> {
+    first: Option<T>,
+    more: Vec<T>,
+}
 
 /// A struct of the fields that are read, each with the key that it stands under.
 macro_rules! object {
@@ -105,13 +108,14 @@ impl<'a, T: Read<'a>> Read<'a> for Obj<T> {
 
 impl<T> Default for List<T> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { first: None, more: Vec::new() }
     }
 }
 
 impl<'a, T: Read<'a>> Read<'a> for List<T> {
     fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson> {
-        self.0.clear();
+        self.first = None;
+        self.more.clear();
         if cursor.peek() == Some(b'[') {
             return cursor.array(|cursor| self.item(cursor));
         }
@@ -119,21 +123,36 @@ impl<'a, T: Read<'a>> Read<'a> for List<T> {
     }
 
     fn is_set(&self) -> bool {
-        !self.0.is_empty()
+        !self.is_empty()
     }
 }
 
 impl<T> List<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.first.iter().chain(&self.more)
+    }
+
+    pub(super) fn into_first(self) -> Option<T> {
+        self.first
+    }
+
     fn item<'a>(&mut self, cursor: &mut Cursor<'a>) -> Result<(), NotJson>
     where
         T: Read<'a>,
     {
-        if cursor.peek() != Some(b'{') || self.0.len() >= MAX_ITEMS {
+        if cursor.peek() != Some(b'{') || self.more.len() >= MAX_ITEMS {
             return cursor.skip();
         }
-        let at = self.0.len();
-        self.0.push(T::default());
-        self.0[at].read(cursor)
+        if self.first.is_none() {
+            return self.first.insert(T::default()).read(cursor);
+        }
+        let at = self.more.len();
+        self.more.push(T::default());
+        self.more[at].read(cursor)
     }
 }
 

@@ -72,11 +72,15 @@ impl Framing {
         if [&b"data:"[..], b"event:", b"id:", b"retry:", b"error:"].iter().any(|field| text.starts_with(field)) {
             return Some(Self::Sse);
         }
-        let kind = content_type?.split(';').next()?.trim().to_ascii_lowercase();
-        match kind.as_str() {
-            "text/event-stream" => Some(Self::Sse),
-            kind if kind == "application/json" || kind.ends_with("+json") => Some(Self::Json),
-            _ => None,
+        let kind = content_type?.split(';').next()?.trim();
+        let ends_with = |tail: &str| {
+            let at = kind.len().checked_sub(tail.len());
+            at.and_then(|at| kind.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(tail))
+        };
+        match () {
+            () if kind.eq_ignore_ascii_case("text/event-stream") => Some(Self::Sse),
+            () if kind.eq_ignore_ascii_case("application/json") || ends_with("+json") => Some(Self::Json),
+            () => None,
         }
     }
 }

@@ -145,8 +145,8 @@ pub(super) fn event(decoder: &mut Decoder, data: &[u8]) -> Result<(), NotJson> {
 pub(super) fn body(decoder: &mut Decoder, body: &[u8]) -> Result<bool, NotJson> {
     let Obj(chunk) = json::read::<Obj<Chunk<'_>>>(body)?;
     let Some(chunk) = chunk else { return Ok(false) };
-    let choices = chunk.choices.as_ref().map_or(&[][..], |choices| &choices.0);
-    let first = choices.iter().position(|choice| json::count(choice.index) == Some(0)).unwrap_or(0);
+    let mut choices = chunk.choices.iter().flat_map(List::iter);
+    let first = choices.position(|choice| json::count(choice.index) == Some(0)).unwrap_or(0);
     see(decoder, &chunk, |_, position| position == first);
     Ok(chunk.choices.is_some())
 }
@@ -162,7 +162,7 @@ fn see(decoder: &mut Decoder, chunk: &Chunk<'_>, is_first: impl Fn(&Choice<'_>, 
     for stated in [groq.usage, chunk.usage] {
         usage::state(&mut decoder.reading.usage, stated, Habit::OpenAi);
     }
-    for (position, choice) in chunk.choices.iter().flat_map(|choices| &choices.0).enumerate() {
+    for (position, choice) in chunk.choices.iter().flat_map(List::iter).enumerate() {
         // Every choice reaches the client; only the first is read further.
         let message = choice.delta.0.as_ref().or(choice.message.0.as_ref());
         if let Some(message) = message {
@@ -179,7 +179,7 @@ fn see(decoder: &mut Decoder, chunk: &Chunk<'_>, is_first: impl Fn(&Choice<'_>, 
             if chunk.usage.is_none() {
                 usage::state(&mut decoder.reading.usage, choice.usage, Habit::OpenAi);
             }
-            for call in message.iter().flat_map(|message| &message.tool_calls.0) {
+            for call in message.iter().flat_map(|message| message.tool_calls.iter()) {
                 see_call(decoder, call);
             }
             if let Some(function) = message.and_then(|message| json::inner(message.function_call)) {
@@ -194,7 +194,7 @@ fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
     let refused = json::is_filled(message.refusal);
     reading.refusal |= refused;
     reading.visible |= refused
-        || !message.tool_calls.0.is_empty()
+        || !message.tool_calls.is_empty()
         || json::is_filled(message.function_call)
         || json::is_filled(message.audio)
         || json::is_filled(message.images);
@@ -205,14 +205,13 @@ fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
         return;
     }
     let content = json::text(message.content);
-    let parts =
+    let parts: List<Part<'_>> =
         if content.starts_with('[') { json::read(content.as_bytes()).unwrap_or_default() } else { List::default() };
-    if parts.0.is_empty() {
+    if parts.is_empty() {
         reading.visible = true;
         return;
     }
-    let List::<Part<'_>>(parts) = parts;
-    for part in &parts {
+    for part in parts.iter() {
         match json::string(part.kind).as_deref() {
             Some("thinking" | "reasoning" | "redacted_thinking" | "summary") => reading.reasoning = true,
             Some("text" | "output_text") => reading.visible |= json::is_filled(part.text),

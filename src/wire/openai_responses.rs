@@ -157,7 +157,7 @@ fn see_response(decoder: &mut Decoder, response: &Response<'_>) {
         decoder.reading.see_error(error);
     }
     usage::state(&mut decoder.reading.usage, response.usage, Habit::OpenAi);
-    for item in response.output.iter().flat_map(|output| &output.0) {
+    for item in response.output.iter().flat_map(List::iter) {
         see_item(decoder, item, None);
     }
 }
@@ -172,7 +172,7 @@ fn finish(decoder: &mut Decoder, response: &Response<'_>, implied: &str) {
 fn see_item(decoder: &mut Decoder, item: &Item<'_>, index: Option<u64>) {
     let kind = json::string(item.kind).unwrap_or_default();
     match &*kind {
-        "message" => item.content.0.iter().for_each(|part| see_part(decoder, part)),
+        "message" => item.content.iter().for_each(|part| see_part(decoder, part)),
         "reasoning" => decoder.reading.reasoning = true,
         "function_call" | "custom_tool_call" => see_call(decoder, item, index),
         kind if is_provider_tool(kind) => decoder.reading.provider_tools = true,

@@ -104,7 +104,7 @@ pub struct Reading {
     pub done: bool,
     /// Whether the answer was only accepted, to be made in the background.
     pub background: bool,
-    /// Whether something was too large to be read, so that absent values may have been stated.
+    /// Whether something was too large to be read or was cut within an event: absent values may have been stated.
     pub incomplete: bool,
     /// Whether the body or an event was not what the protocol says.
     pub unparsable: bool,

@@ -187,6 +187,7 @@ json::object! {
     UsageChunk {
         choices: Raw<'a> = "choices",
         usage: Raw<'a> = "usage",
+        error: Raw<'a> = "error",
     }
 }
 
@@ -197,5 +198,6 @@ pub(crate) fn is_usage_only(data: &[u8]) -> bool {
         return false;
     }
     let Ok(Obj(Some(chunk))) = json::read::<Obj<UsageChunk<'_>>>(data) else { return false };
-    chunk.choices.is_some() && !json::is_filled(chunk.choices) && json::is_filled(chunk.usage)
+    let says_more = json::is_filled(chunk.choices) || json::is_filled(chunk.error);
+    chunk.choices.is_some() && json::is_filled(chunk.usage) && !says_more
 }

@@ -44,6 +44,8 @@ pub struct Event<'a> {
     pub end: u64,
     /// Whether it was over the bound; `data` is then empty.
     pub oversized: bool,
+    /// Whether its blank line came; without it the stream may have been cut within the event.
+    pub complete: bool,
 }
 
 /// An incremental splitter of server-sent events. See the [module](self).
@@ -170,7 +172,7 @@ impl SseSplitter {
             let end = base + at as u64;
             if self.line.is_empty() && !self.skip_line {
                 if line.is_empty() {
-                    self.dispatch(&mut held, end, &mut sink);
+                    self.dispatch(&mut held, end, true, &mut sink);
                 } else {
                     self.take(line, &mut held);
                 }
@@ -186,12 +188,17 @@ impl SseSplitter {
     pub fn finish(&mut self, mut sink: impl FnMut(Event<'_>)) {
         let mut held = Borrowed::default();
         self.take_kept(&mut held);
-        self.dispatch(&mut held, self.offset, &mut sink);
+        self.dispatch(&mut held, self.offset, false, &mut sink);
     }
 
     /// How many bytes were pushed.
     pub fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// How many of the bytes are past: they belong to events, and to comments, that are over.
+    pub(crate) fn settled(&self) -> u64 {
+        self.start
     }
 
     /// Whether bytes of an unfinished event are held.
@@ -298,14 +305,14 @@ impl SseSplitter {
         }
     }
 
-    fn dispatch(&mut self, held: &mut Borrowed<'_>, end: u64, sink: &mut impl FnMut(Event<'_>)) {
+    fn dispatch(&mut self, held: &mut Borrowed<'_>, end: u64, complete: bool, sink: &mut impl FnMut(Event<'_>)) {
         let start = mem::replace(&mut self.start, end);
         let name = held.name.take().unwrap_or(&self.name);
         let data = held.data.take();
         if data.is_some() || self.has_data {
             let oversized = self.oversized;
             let data = if oversized { &[] } else { data.unwrap_or(&self.data) };
-            sink(Event { name: str::from_utf8(name).unwrap_or(""), data, start, end, oversized });
+            sink(Event { name: str::from_utf8(name).unwrap_or(""), data, start, end, oversized, complete });
         }
         self.has_data = false;
         self.oversized = false;

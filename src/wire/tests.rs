@@ -1,6 +1,7 @@
 mod answers;
 mod errors;
 mod hints;
+mod json;
 mod recorded;
 mod request;
 mod splitting;

@@ -284,6 +284,33 @@ fn what_is_too_large_to_be_read_is_not_taken_for_nothing() {
 }
 
 #[test]
+fn a_stream_cut_within_an_event_is_cut_and_not_unparsable() {
+    let text = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
+    let finish = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    for tail in ["data: {\"cho", "data: [DO", "event: x\ndata: {", "data: {\n"] {
+        assert_eq!(reason(&stream(OpenAiChat, format!("{text}{tail}").as_bytes())), Reason::Cut, "{tail}");
+        let finished = stream(OpenAiChat, format!("{text}{finish}{tail}").as_bytes());
+        assert_eq!((reason(&finished), finished.incomplete), (Reason::Completed, true), "{tail}");
+    }
+    // An event that says all it has to say needs no blank line.
+    assert_eq!(reason(&stream(OpenAiChat, format!("{text}{finish}data: [DONE]").as_bytes())), Reason::Completed);
+}
+
+#[test]
+fn an_oversized_terminal_event_ends_the_answer_only_where_it_came_whole() {
+    for (end, expected) in [("\n\n", Reason::Completed), ("", Reason::Cut)] {
+        let mut sse = crate::wire::SseSplitter::new().max_event(64);
+        let mut decoder = crate::wire::Decoder::new(Some(OpenAiResponses));
+        let event = format!("event: response.completed\ndata: {{\"x\":\"{}\"}}{end}", "y".repeat(500));
+        let mut see = |event: crate::wire::sse::Event<'_>| _ = decoder.sse(&event);
+        sse.push(event.as_bytes(), &mut see);
+        sse.finish(&mut see);
+        decoder.end();
+        assert_eq!(reason(decoder.reading()), expected, "{end:?}");
+    }
+}
+
+#[test]
 fn a_beginning_that_comes_again_is_read_as_if_it_were_read_again() {
     let usage = |n: u32| format!(r#"{{"usage":{{"prompt_tokens":{n}}},"choices":[{{"delta":{{"content":"x"}}}}]}}"#);
     let last = r#"{"choices":[],"usage":{"prompt_tokens":9}}"#;
