@@ -284,6 +284,12 @@ refusals! {
         "This service does not accept the credential in use. A person has to mend it.";
     ForcedOpen "forced_open" AskHuman "an operator opened the breaker"
         "This service was switched off by its operators.";
+    BulkheadFull "bulkhead_full" Wait "too many calls of this class are in progress, and the queue behind them is full"
+        "Too many calls of this kind are in progress.";
+    BulkheadWait "bulkhead_wait" Wait "the call was queued for too long behind others of its class"
+        "It waited too long for other calls of this kind to end.";
+    DeadlinePassed "deadline_passed" Stop "the call's deadline had passed before it could be sent"
+        "There is no time left for this call.";
     Misconfigured "misconfigured" AskHuman "the layer was given a configuration with an impossible value"
         "This service is set up wrongly.";
     Killed "killed" Stop "the kill switch is on"

@@ -8,7 +8,8 @@
 //!             │                                        │
 //!      RespondLayer           on servers: errors become answers
 //!      IdentifyLayer          names the call once      IdentifyLayer
-//!      your retry and queue                            your retry and queue
+//!      your retry                                      your retry
+//!      BulkheadLayer          waits for its turn       BulkheadLayer
 //!      SemanticBreakerLayer   sends it or refuses it   SemanticBreakerLayer
 //!      your timeout                                    your timeout
 //!      ProviderLayer          reads the answer              │
@@ -31,6 +32,7 @@
 //! | everything runs into the same 429, or uses up a dead key | [`SemanticBreakerLayer`]: rate limits and credential |
 //! | two routes or two models should not share a breaker, or should | [`classify_http`], [`classify_fn`]: names; [`TripCard`]: scopes |
 //! | a write must stay stopped until somebody looked | [`BreakerHandle`]: `pending_writes`, `reconciled` |
+//! | one kind of agent takes all connections, and the others wait for it | [`BulkheadLayer`]: limits and a queue a class |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
 //! | axum and tonic want a service that cannot fail | [`RespondLayer`] |
@@ -94,6 +96,7 @@
 //! | room | feature | what is in it |
 //! |---|---|---|
 //! | [`semantic_breaker`] | | stops calls to what is failing |
+//! | [`bulkhead`] | | limits how many calls of an agent class run at a time |
 //! | [`identify`] | | says once what a request is |
 //! | [`respond`] | | errors as HTTP problems and gRPC statuses |
 //! | [`classify`] | | what a request is and what came of it: [`Auto`] for HTTP and gRPC, closures for the rest |
@@ -131,6 +134,7 @@
 
 pub mod adapt;
 pub mod body;
+pub mod bulkhead;
 mod call;
 pub mod classify;
 mod config_error;
@@ -139,12 +143,14 @@ pub mod events;
 pub mod human;
 pub mod identify;
 mod keyed;
+mod lock;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub mod provider;
 pub mod reason;
 pub mod respond;
 pub mod semantic_breaker;
+mod teller;
 #[cfg(any(test, feature = "testing"))]
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub mod testing;
@@ -154,6 +160,7 @@ mod verdict;
 pub mod wire;
 
 pub use body::WatchedBody;
+pub use bulkhead::{BulkheadConfig, BulkheadLayer};
 pub use call::{ActionId, Call, Effect, Name, Scope};
 pub use classify::{Auto, classify_fn, classify_http};
 pub use config_error::ConfigError;

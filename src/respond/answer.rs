@@ -31,6 +31,8 @@ pub(crate) enum Grpc {
 pub(super) const fn of_refusal(refusal: Refusal) -> (StatusCode, Grpc) {
     match refusal {
         Refusal::Gated => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),
+        Refusal::BulkheadFull | Refusal::BulkheadWait => (StatusCode::SERVICE_UNAVAILABLE, Grpc::ResourceExhausted),
+        Refusal::DeadlinePassed => (StatusCode::GATEWAY_TIMEOUT, Grpc::DeadlineExceeded),
         Refusal::ActorBlocked => (StatusCode::FORBIDDEN, Grpc::PermissionDenied),
         Refusal::Open | Refusal::Degraded | Refusal::Probing | Refusal::Recovering => {
             (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable)
