@@ -11,7 +11,7 @@
 //!      your retry                                      your retry
 //!      BulkheadLayer          waits for its turn       BulkheadLayer
 //!      SemanticBreakerLayer   sends it or refuses it   SemanticBreakerLayer
-//!      your timeout                                    your timeout
+//!      TimeoutLayer           gives it so much time    TimeoutLayer
 //!      ProviderLayer          reads the answer              │
 //!             │                                        │
 //!   reqwest, hyper, tonic                    a closure, HTTP, gRPC
@@ -27,6 +27,7 @@
 //! | answers come with a 200 and cannot be used: empty, ended by a token limit, broken | [`ProviderLayer`] reads them, the breaker counts them apart |
 //! | a stream breaks off and looks as if it had ended | [`ProviderLayer`]: its reader gets an error |
 //! | a stream stalls, or nothing comes at all | [`ProviderLayer`]: its two timeouts |
+//! | an answer comes, but takes for ever | [`TimeoutLayer`]: the whole call, to its answer's end |
 //! | a write timed out, nobody knows whether it was applied, and the next one comes | [`SemanticBreakerLayer`]: unknown writes |
 //! | an agent is denied, rewords and tries again | [`SemanticBreakerLayer`]: denials block the actor, not the target |
 //! | everything runs into the same 429, or uses up a dead key | [`SemanticBreakerLayer`]: rate limits and credential |
@@ -97,6 +98,7 @@
 //! |---|---|---|
 //! | [`semantic_breaker`] | | stops calls to what is failing |
 //! | [`bulkhead`] | | limits how many calls of an agent class run at a time |
+//! | [`timeout`] | | ends a call whose answer takes too long, head and body |
 //! | [`identify`] | | says once what a request is |
 //! | [`respond`] | | errors as HTTP problems and gRPC statuses |
 //! | [`classify`] | | what a request is and what came of it: [`Auto`] for HTTP and gRPC, closures for the rest |
@@ -154,6 +156,7 @@ mod teller;
 #[cfg(any(test, feature = "testing"))]
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub mod testing;
+pub mod timeout;
 mod verdict;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
@@ -172,6 +175,7 @@ pub use provider::{ProviderConfig, ProviderLayer};
 pub use reason::{Class, Impact, Reason, Retry};
 pub use respond::RespondLayer;
 pub use semantic_breaker::{SemanticBreakerLayer, TripCard};
+pub use timeout::{TimeoutConfig, TimeoutLayer};
 pub use verdict::{Usage, Verdict};
 
 /// The snippets of the README compile.

@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use tokio::time::Instant;
+
 use crate::verdict::Verdict;
 
 /// How an answer ended.
@@ -22,6 +24,11 @@ pub enum End<'a> {
 pub trait OnEnd: Send {
     /// The answer is over.
     fn end(&mut self, end: End<'_>);
+
+    /// By when it must be over. Whoever watches the answer ends it then, as timed out. By default, any time.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
 }
 
 impl<F: FnMut(End<'_>) + Send> OnEnd for F {
@@ -56,6 +63,12 @@ impl Completion {
     /// Whether nobody is to be told.
     pub const fn is_none(&self) -> bool {
         self.first.is_none()
+    }
+
+    /// By when the answer must be over, by the strictest of those who are told; then it has timed out.
+    pub fn due(&self) -> Option<Instant> {
+        let nodes = std::iter::successors(self.first.as_deref(), |node| node.next.as_deref());
+        nodes.filter_map(|node| node.on_end.due()).min()
     }
 
     /// The answer came to its end.

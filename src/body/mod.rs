@@ -12,7 +12,9 @@ mod tests;
 
 use std::{
     any::Any,
-    fmt, mem,
+    fmt,
+    future::Future,
+    mem,
     pin::Pin,
     sync::{Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
@@ -20,14 +22,20 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 use tower::BoxError;
 
 pub use self::completion::{Completion, End, OnEnd};
 pub(crate) use self::observed::Observed;
 #[cfg(feature = "wire")]
 pub(crate) use self::observed::broken;
-use crate::{call::Call, classify::taken, error::Error, verdict::Verdict};
+use crate::{
+    call::Call,
+    classify::taken,
+    error::{Error, Failure},
+    reason::Reason,
+    verdict::Verdict,
+};
 
 /// A response body that tells how its answer ended.
 ///
@@ -44,6 +52,10 @@ struct Inner {
     over: Option<Verdict>,
     /// Since when the reader has been waiting for the next frame.
     waiting: Option<Instant>,
+    /// By when the answer must be over.
+    due: Option<Instant>,
+    /// Set only while a reader waits for an answer that is due.
+    clock: Option<Pin<Box<Sleep>>>,
 }
 
 enum Source {
@@ -106,7 +118,16 @@ impl WatchedBody {
     }
 
     const fn made_of(source: Source, over: Option<Verdict>) -> Self {
-        Self { inner: Mutex::new(Inner { source, completion: Completion::none(), over, waiting: None }) }
+        Self {
+            inner: Mutex::new(Inner {
+                source,
+                completion: Completion::none(),
+                over,
+                waiting: None,
+                due: None,
+                clock: None,
+            }),
+        }
     }
 
     /// The verdict on the answer, once it is over.
@@ -119,7 +140,10 @@ impl WatchedBody {
         match (&inner.over, &inner.source) {
             (Some(verdict), _) => completion.over(verdict),
             (None, Source::Bytes(_)) => completion.over(&Verdict::completed()),
-            (None, Source::Observed(_)) => inner.completion.and(completion),
+            (None, Source::Observed(_)) => {
+                inner.due = inner.due.into_iter().chain(completion.due()).min();
+                inner.completion.and(completion);
+            }
         }
         self
     }
@@ -137,7 +161,15 @@ impl Inner {
             Source::Observed(body) => body,
         };
         let was_over = self.over.is_some();
-        let polled = body.as_mut().poll_frame(cx, &mut self.over);
+        let mut polled = body.as_mut().poll_frame(cx, &mut self.over);
+        if let (Poll::Pending, Some(due)) = (&polled, self.due) {
+            let clock = self.clock.get_or_insert_with(|| Box::pin(sleep_until(due)));
+            if clock.as_mut().poll(cx).is_ready() {
+                let verdict = Verdict::new(Reason::Timeout);
+                polled = Poll::Ready(Some(Err(Failure::new(verdict.clone()).into())));
+                self.over.get_or_insert(verdict);
+            }
+        }
         match (&polled, self.waiting) {
             (Poll::Pending, None) => self.waiting = Some(Instant::now()),
             (Poll::Pending, Some(_)) => {}
@@ -148,6 +180,7 @@ impl Inner {
         }
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             self.source = Source::Bytes(Bytes::new());
+            self.clock = None;
         }
         polled
     }

@@ -59,6 +59,9 @@ impl<C> Held<C> {
     }
 }
 
+/// What the inner service answers with, once it has the call.
+type Sent<F, C> = Result<(F, Held<C>), Error>;
+
 pin_project! {
     /// A call that waits for its turn, and then for the inner service.
     pub(super) struct Waiting<S, Req, C> {
@@ -78,7 +81,7 @@ impl<S, Req, C> Waiting<S, Req, C> {
         Self { service, request: Some(request), held: Some(held), place, until, sleep: None }
     }
 
-    fn poll_sent(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(S::Future, Held<C>), Error>>
+    fn poll_sent(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Sent<S::Future, C>>
     where
         S: Service<Req>,
         S::Error: Into<BoxError>,

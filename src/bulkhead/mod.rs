@@ -50,9 +50,9 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), tower_belay::Error> {
-//! let by_class = classify_fn(|(class, _): &(&str, &str)| Call::to("llm").agent(class));
+//! let by_class = classify_fn(|(class, _): &(&'static str, &'static str)| Call::to("llm").agent(class));
 //! let layer = BulkheadLayer::new(BulkheadConfig::default().max_concurrent(1).max_queued(0)).classifier(by_class);
-//! let mut model = layer.layer(service_fn(|(_, question): (&str, &str)| async move {
+//! let mut model = layer.layer(service_fn(|(_, question): (&'static str, &'static str)| async move {
 //!     tokio::task::yield_now().await;
 //!     Ok::<_, Infallible>(question.len())
 //! }));

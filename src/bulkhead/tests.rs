@@ -1,13 +1,12 @@
 use std::{
+    pin::Pin,
     sync::atomic::{AtomicU32, Ordering},
     sync::{Arc, Mutex},
-    task::{Context, Poll},
+    task::{Context, Waker},
     time::Duration,
 };
 
-use by_hand::{is_pending, poll_once};
-use http::{HeaderMap, Request, Response};
-use http_body_util::BodyExt;
+use http::{Request, Response};
 use proptest::prelude::*;
 use tokio::time::{Instant, advance, sleep};
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
@@ -18,24 +17,13 @@ use crate::{
     classify::{ClassifyFn, classify_fn, classify_http},
     error::{Error, Refusal, Rejected},
     events::Event,
-    testing::{BodyScript, Scripted, Step},
+    testing::{Scripted, Step},
 };
 
-/// Polls futures by hand.
-mod by_hand {
-    use std::{
-        future::Future,
-        pin::Pin,
-        task::{Context, Poll, Waker},
-    };
+mod inner;
 
-    pub(super) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-    }
-
-    pub(super) fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
-        poll_once(future).is_pending()
-    }
+fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }
 
 /// A class of agent, and how long its call takes.
@@ -167,109 +155,6 @@ async fn an_override_holds_for_its_class_alone() {
     assert_eq!(code(service.oneshot(("small", 9)).await), Some(Refusal::BulkheadFull));
 }
 
-fn streaming(
-    config: BulkheadConfig,
-    body: impl Fn() -> BodyScript + Clone + Send + 'static,
-) -> (BulkheadHandle, impl Service<Request<()>, Response = Response<crate::WatchedBody>, Error = Error> + Clone) {
-    let layer = BulkheadLayer::new(config);
-    let service = layer.layer(service_fn(move |_: Request<()>| {
-        let response = Response::new(body());
-        async move { Ok::<_, BoxError>(response) }
-    }));
-    (layer.handle(), service)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_permit_is_held_to_the_end_of_the_stream_its_trailers_or_its_drop() {
-    let (handle, service) = streaming(small().max_queued(0), || {
-        BodyScript::new().data("a").pause(Duration::from_secs(1)).trailers(HeaderMap::new())
-    });
-    let running = || handle.occupancy(&Call::new()).in_flight;
-    let mut response = service.clone().oneshot(Request::new(())).await.expect("a head");
-    assert_eq!(running(), 1);
-    assert!(response.body_mut().frame().await.is_some_and(|frame| frame.is_ok_and(|frame| frame.is_data())));
-    assert_eq!(running(), 1);
-    assert_eq!(code(service.clone().oneshot(Request::new(())).await), Some(Refusal::BulkheadFull));
-    assert!(response.body_mut().frame().await.is_some_and(|frame| frame.is_ok_and(|frame| frame.is_trailers())));
-    assert_eq!(running(), 0);
-    let response = service.clone().oneshot(Request::new(())).await.expect("a head");
-    assert_eq!(running(), 1);
-    drop(response);
-    assert_eq!(running(), 0);
-}
-
-#[tokio::test]
-async fn an_answer_in_memory_frees_its_permit_with_its_head() {
-    let layer = BulkheadLayer::new(small().max_queued(0));
-    let inner = service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new("whole".to_owned())) });
-    let service = layer.layer(inner);
-    let _first = service.clone().oneshot(Request::new(())).await.expect("an answer");
-    let _second = service.oneshot(Request::new(())).await.expect("an answer, with the first still unread");
-}
-
-/// One place of its own, reserved by `poll_ready`; it panics when it is called without.
-struct Reserving {
-    free: Arc<AtomicU32>,
-    reserved: bool,
-}
-
-impl Clone for Reserving {
-    fn clone(&self) -> Self {
-        Self { free: self.free.clone(), reserved: false }
-    }
-}
-
-impl Drop for Reserving {
-    fn drop(&mut self) {
-        if self.reserved {
-            self.free.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-}
-
-impl Service<Ask> for Reserving {
-    type Response = u64;
-    type Error = BoxError;
-    type Future = std::pin::Pin<Box<dyn Future<Output = Result<u64, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        let take = |free: u32| free.checked_sub(1);
-        if !self.reserved && self.free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_err() {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        self.reserved = true;
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, (_, millis): Ask) -> Self::Future {
-        assert!(std::mem::take(&mut self.reserved), "called without being ready");
-        let free = self.free.clone();
-        Box::pin(async move {
-            sleep(Duration::from_millis(millis)).await;
-            free.fetch_add(1, Ordering::SeqCst);
-            Ok(millis)
-        })
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_waits_or_is_refused_reserves_nothing_of_the_inner_service() {
-    let free = Arc::new(AtomicU32::new(2));
-    let layer = BulkheadLayer::new(small().max_queued(1)).classifier(by_class());
-    let mut service = layer.layer(Reserving { free: free.clone(), reserved: false });
-    let running = service.ready().await.expect("ready").call(("a", 1_000));
-    assert_eq!(free.load(Ordering::SeqCst), 1);
-    let waiting = service.ready().await.expect("ready").call(("a", 5));
-    assert_eq!(free.load(Ordering::SeqCst), 1, "one waits");
-    let refused = service.ready().await.expect("ready").call(("a", 5)).await;
-    assert_eq!((code(refused), free.load(Ordering::SeqCst)), (Some(Refusal::BulkheadFull), 1));
-    assert_eq!(service.ready().await.expect("ready").call(("b", 3)).await.expect("room for another class"), 3);
-    assert_eq!(running.await.expect("an answer"), 1_000);
-    assert_eq!(waiting.await.expect("an answer"), 5);
-    assert_eq!(free.load(Ordering::SeqCst), 2);
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_update_lets_those_that_wait_go_on() {
     let layer = BulkheadLayer::new(small()).classifier(by_class());
@@ -391,12 +276,4 @@ proptest! {
             assert_eq!((running.load(Ordering::SeqCst), occupancy(&layer.handle(), "a")), (0, (0, 0)));
         });
     }
-}
-
-#[test]
-fn a_call_polls_once() {
-    let service = BulkheadLayer::new(small())
-        .classifier(by_class())
-        .layer(service_fn(|ask: Ask| async move { Ok::<_, BoxError>(ask.1) }));
-    assert!(matches!(poll_once(&mut Box::pin(service.oneshot(("a", 1)))), Poll::Ready(Ok(1))));
 }

@@ -61,8 +61,8 @@ pub trait ClassifyResponse<Res>: ClassifyError {
     /// What the head of the response already says.
     fn head(&self, call: &Call, response: &Res) -> Head;
 
-    /// Hands `response` on; its end is reported to `completion`. A response whose head was decided comes with an
-    /// empty completion.
+    /// Hands `response` on; its end is reported to `completion`. A response whose head was decided usually comes with
+    /// an empty completion.
     fn watch(&self, call: &Call, response: Res, completion: Completion) -> Self::Response;
 }
 
