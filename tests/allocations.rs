@@ -159,3 +159,21 @@ fn a_json_answer_costs_a_few() {
     println!("a JSON answer: {allocations} allocations");
     assert!(allocations <= 16, "{allocations}");
 }
+
+#[test]
+fn a_free_permit_costs_no_allocation() {
+    use tower_belay::{BulkheadConfig, BulkheadLayer, Call, classify_fn};
+
+    let call = Call::to("llm").agent("researcher");
+    let inner = tower::service_fn(|n: u32| std::future::ready(Ok::<_, Infallible>(n)));
+    let mut service =
+        BulkheadLayer::new(BulkheadConfig::default()).classifier(classify_fn(move |_: &u32| call.clone())).layer(inner);
+    let mut ask = |n| {
+        assert!(service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready());
+        assert_eq!(ready(service.call(n)).expect("an answer"), n);
+    };
+    ask(0);
+    let before = alloc::count();
+    (1..100).for_each(ask);
+    assert_eq!(alloc::count() - before, 0);
+}
