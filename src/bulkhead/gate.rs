@@ -1,7 +1,10 @@
 //! The calls of one class, and the guards of those that run and those that wait.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
@@ -20,6 +23,8 @@ use crate::{
 pub(super) struct Gate {
     key: KeyBuf,
     class: Option<Box<str>>,
+    /// For want of room it is also the gate of other classes.
+    shared: AtomicBool,
     room: Mutex<Room<Waker>>,
 }
 
@@ -44,7 +49,12 @@ impl Gate {
     pub(super) fn new(key: &KeyRef<'_>, call: &Call, config: &BulkheadConfig) -> Self {
         let class = call.name(Name::Agent);
         let room = Room::new(config.limits(class));
-        Self { key: (*key).to_owned(), class: class.map(Into::into), room: Mutex::new(room) }
+        Self {
+            key: (*key).to_owned(),
+            class: class.map(Into::into),
+            shared: AtomicBool::new(false),
+            room: Mutex::new(room),
+        }
     }
 
     /// Whether this is the gate of `key`, and was made for it.
@@ -74,14 +84,17 @@ impl Gate {
         (Permit(self.clone()), would_refuse)
     }
 
-    /// Takes the limits that `config` has for this class.
+    /// Takes the limits that `config` has for this class. A gate that classes share has nobody's own.
     pub(super) fn configure(&self, config: &BulkheadConfig) {
-        self.set_limits(config.limits(self.class.as_deref()));
+        let class = self.class.as_deref().filter(|_| !self.shared.load(Ordering::Acquire));
+        self.set_limits(config.limits(class));
     }
 
-    /// For want of room this gate is also that of others: it has nobody's own limits.
+    /// For want of room this gate is also that of others.
     pub(super) fn share(&self, config: &BulkheadConfig) {
-        self.set_limits(config.limits(None));
+        if !self.shared.swap(true, Ordering::AcqRel) {
+            self.configure(config);
+        }
     }
 
     fn set_limits(&self, limits: Limits) {

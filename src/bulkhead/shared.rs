@@ -159,28 +159,34 @@ impl Shared {
     fn gate(&self, call: &Call, scope: Scope) -> Arc<Gate> {
         let at = At { now: Instant::now(), rules: &() };
         let key = KeyRef::new(call, scope);
-        let gate = self.gates.make(call, scope, &at, Slot::default, |slot| {
-            // Read while the map holds the slot: an update comes either before, or visits the slot afterwards.
-            let new = || Arc::new(Gate::new(&key, call, &self.config()));
-            slot.0.get_or_insert_with(new).clone()
-        });
+        let make = || {
+            self.gates.make(call, scope, &at, Slot::default, |slot| {
+                // Read while the map holds the slot: an update comes either before, or visits the slot afterwards.
+                let new = || Arc::new(Gate::new(&key, call, &self.config()));
+                slot.0.get_or_insert_with(new).clone()
+            })
+        };
+        let mut gate = make();
+        if !gate.is_of(&key) && self.may_tidy(at.now) {
+            // Given up first: if nobody else uses it, it is among what goes.
+            drop(gate);
+            self.gates.visit(&at, |_, _| {});
+            gate = make();
+        }
         if !gate.is_of(&key) {
             gate.share(&self.config());
-            self.tidy(&at);
         }
         gate
     }
 
-    /// Makes room, so that classes need not share a gate.
-    fn tidy(&self, at: &At<'_, ()>) {
-        {
-            let mut tidied = lock(&self.tidied);
-            if tidied.is_some_and(|last| at.now.saturating_duration_since(last) < TIDY_PAUSE) {
-                return;
-            }
-            *tidied = Some(at.now);
+    /// Whether it is time to look for gates that nobody uses, so that classes need not share one.
+    fn may_tidy(&self, now: Instant) -> bool {
+        let mut tidied = lock(&self.tidied);
+        let may = tidied.is_none_or(|last| now.saturating_duration_since(last) >= TIDY_PAUSE);
+        if may {
+            *tidied = Some(now);
         }
-        self.gates.visit(at, |_, _| {});
+        may
     }
 
     // === steering ===

@@ -110,3 +110,25 @@ async fn who_waits_or_is_refused_reserves_nothing_of_the_inner_service() {
     assert_eq!(waiting.await.expect("an answer"), 5);
     assert_eq!(free.load(Ordering::SeqCst), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn classes_beyond_the_cap_share_a_gate_until_there_is_room() {
+    let config = small().max_queued(0).class("agent 5000", ClassLimits::default().max_concurrent(9));
+    let names = classify_fn(|n: &u32| Call::to("llm").agent(&format!("agent {n}")));
+    let layer = BulkheadLayer::new(config).classifier(names);
+    let service = layer.layer(Scripted::<u32, ()>::by(|_| Step::stall()));
+    let ask = |n| Box::pin(service.clone().oneshot(n));
+    let mut running: Vec<_> = (0..1_024).map(ask).collect();
+    assert!(running.iter_mut().all(is_pending));
+    let (mut first, mut own) = (ask(5_000), ask(7));
+    assert!(is_pending(&mut first));
+    assert_eq!(code(ask(5_001).await), Some(Refusal::BulkheadFull), "it shares the place of the first");
+    assert!(!is_pending(&mut own), "its own class is full");
+    running.clear();
+    drop(first);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let (mut one, mut other) = (ask(5_002), ask(5_003));
+    assert!(is_pending(&mut one) && is_pending(&mut other));
+    drop((one, other));
+    assert!(layer.handle().all().is_empty());
+}
