@@ -32,6 +32,13 @@ where
 }
 
 /// Hears what a person should look at. The same rules as for a [`Listener`]; closures are sinks.
+///
+/// ```
+/// use tower_belay::{SemanticBreakerLayer, TripCard, events::{Alert, AlertKind}};
+/// let layer = SemanticBreakerLayer::new(TripCard::default())
+///     .alerts(|alert: &Alert| eprintln!("{alert}"));
+/// assert_eq!(Alert::new(AlertKind::Reconcile, "target=crm").to_string(), "reconcile: target=crm");
+/// ```
 pub trait AlertSink: Send + Sync + 'static {
     /// A person should look at this.
     fn alert(&self, alert: &Alert);
@@ -82,7 +89,7 @@ pub struct Transition {
     pub from: State,
     /// The state it is in.
     pub to: State,
-    /// What brought it there.
+    /// The signal that opened it, also where it closes again.
     pub signal: Option<Signal>,
 }
 
@@ -113,6 +120,12 @@ impl Alert {
     }
 }
 
+impl fmt::Display for Alert {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.key)
+    }
+}
+
 /// Why a person should look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -136,5 +149,11 @@ impl AlertKind {
             Self::AwaitingProbe => "awaiting_probe",
             Self::Credential => "credential",
         }
+    }
+}
+
+impl fmt::Display for AlertKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
     }
 }
