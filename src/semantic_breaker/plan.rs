@@ -56,7 +56,7 @@ impl Plan {
 
     /// The scope of `circuit` as the card says it.
     #[inline]
-    pub(super) fn widest(self, circuit: Circuit) -> Scope {
+    fn widest(self, circuit: Circuit) -> Scope {
         Scope::from_bits((self.0 >> (circuit as u64 * 8)) as u8)
     }
 

@@ -19,7 +19,7 @@ use super::{
     words::{Circuit, Signal},
 };
 use crate::{
-    call::{Call, Effect, KeyRef},
+    call::{Call, Effect, KeyRef, Scope},
     config_error::ConfigError,
     error::{Error, Refusal, Rejected},
     keyed::{At, Keep, Kept, Keyed, Limits},
@@ -137,7 +137,7 @@ impl Shared {
     }
 
     fn rejection_of_all(&self, call: &Call, plan: Plan) -> Rejected {
-        let rejected = |refusal| Rejected::new(LAYER, refusal, plan.widest(Circuit::Health), call);
+        let rejected = |refusal| Rejected::new(LAYER, refusal, Scope::GLOBAL, call);
         match lock(&self.invalid).clone() {
             Some(error) if !plan.is_killed() => rejected(Refusal::Misconfigured).with_source(error),
             _ if plan.is_killed() => rejected(Refusal::Killed),

@@ -1,6 +1,6 @@
 //! Dry run, kill switch, and what operators force.
 
-use tower_belay::semantic_breaker::Failures;
+use tower_belay::{Scope, semantic_breaker::Failures};
 
 use super::*;
 
@@ -74,7 +74,7 @@ async fn killed_calls_do_not_wait_for_the_inner_service() {
     let request = http::Request::get("http://crm.test/").body(String::new()).expect("a request");
     let sending = async { service.ready().await?.call(request).await };
     let error = tokio::time::timeout(secs(1), sending).await.expect("at once").expect_err("a refusal");
-    assert_eq!(error.rejected().map(|it| it.code()), Some(Refusal::Killed));
+    assert_eq!(error.rejected().map(|it| (it.code(), it.scope())), Some((Refusal::Killed, Scope::GLOBAL)));
 }
 
 #[tokio::test(start_paused = true)]
