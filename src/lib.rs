@@ -117,11 +117,10 @@
 //! - **State** lives in the layer: its clones, its services and all their connections share it. Keep the layer, or
 //!   its handle, in a variable, and make one of each.
 //! - **Names** come from code, from the URI and from an API key's hash, never from other headers. A request to a
-//!   server names no target: there, name one.
+//!   server names no target: there, name one (see the example of [`respond`]).
 //! - **Time** is tokio's, so that tests may pause it. No layer starts a task or holds a lock across an await.
 //! - **Configurations** are plain structs with defaults, setters and serde; `try_new` says which value is impossible.
 //!
-//! [`BreakerHandle`]: semantic_breaker::BreakerHandle
 #![cfg_attr(not(feature = "wire"), doc = "[`ProviderLayer`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`provider`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`wire`]: #rooms-and-features")]
@@ -164,7 +163,7 @@ pub use identify::IdentifyLayer;
 pub use provider::{ProviderConfig, ProviderLayer};
 pub use reason::{Class, Impact, Reason, Retry};
 pub use respond::RespondLayer;
-pub use semantic_breaker::{SemanticBreakerLayer, TripCard};
+pub use semantic_breaker::{BreakerHandle, SemanticBreakerLayer, TripCard};
 pub use verdict::{Usage, Verdict};
 
 /// The snippets of the README compile.
