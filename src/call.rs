@@ -165,7 +165,10 @@ impl TryFrom<String> for Scope {
         }
         text.split('|').try_fold(Self::GLOBAL, |scope, word| {
             let known = Self::WORDS.iter().find(|(known, _)| *known == word.trim());
-            known.map(|(_, bit)| scope | *bit).ok_or_else(|| format!("unknown scope `{}`", word.trim()))
+            known.map(|(_, bit)| scope | *bit).ok_or_else(|| {
+                let names = Self::WORDS.map(|(known, _)| known).join("`, `");
+                format!("unknown scope `{}`, expected `global`, or one or more of `{names}` joined by `|`", word.trim())
+            })
         })
     }
 }
@@ -183,7 +186,7 @@ impl ActionId {
         Self((u128::from(high) << 64) | u128::from(secret_seed().hash_one(count)))
     }
 
-    /// An id from the caller's own idempotency key.
+    /// An id from the caller's own idempotency key, such as a UUID as a number.
     pub fn from_key(key: u128) -> Self {
         Self(key)
     }
@@ -358,7 +361,8 @@ impl Call {
         self
     }
 
-    /// Sets the identity of the intended effect, equal for every attempt at it.
+    /// Sets the identity of the intended effect, equal for every attempt at it. A write without one cannot be
+    /// reconciled when its outcome is unknown.
     #[must_use]
     pub fn action(mut self, action: ActionId) -> Self {
         self.names_mut().action = Some(action);
@@ -685,6 +689,10 @@ mod tests {
     fn scopes_are_read_from_their_words() {
         let scope = Scope::try_from("target|operation".to_owned()).expect("two known words");
         assert_eq!(scope, Scope::TARGET | Scope::OPERATION);
-        assert!(Scope::try_from("planet".to_owned()).is_err());
+        let error = Scope::try_from("planet".to_owned()).expect_err("no such word");
+        assert!(
+            error.starts_with("unknown scope `planet`, expected `global`") && error.contains("`operation`"),
+            "{error}"
+        );
     }
 }
