@@ -18,6 +18,9 @@ use crate::{
 /// It is sized, so `?` carries it into `anyhow` and the like, and it flattens itself: an `Error` inside a box that
 /// becomes an `Error` again is the same one. What it holds is found at any depth, also below other layers' errors.
 ///
+/// Its `Display` is one short line. Code, reason and names are told by its source: log the chain (`{:#}` of `anyhow`),
+/// or [`rejected`](Error::rejected) and [`failure`](Error::failure).
+///
 /// ```
 /// # use tower_belay::{Call, Error, Refusal, Rejected, Scope};
 /// let refusal = Rejected::new("semantic_breaker", Refusal::Open, Scope::TARGET, &Call::to("crm"));

@@ -19,6 +19,37 @@ use crate::{body::Completion, call::Call, reason::Reason, verdict::Verdict};
 /// assert_eq!(by_name.head(&call, &Some("Ada".to_owned())), Head::Decided(Reason::Completed.into()));
 /// assert_eq!(by_name.head(&call, &None), Head::Decided(Reason::EmptyAnswer.into()));
 /// ```
+///
+/// An error of your own says nothing to `error_verdict`: it is [`Reason::Unclassified`], which of a write means that it
+/// may have been applied. Inside the layers, make it a [`Failure`](crate::Failure) that says more and keeps it:
+///
+/// ```
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
+/// use tower_belay::{Call, Effect, Failure, Reason, SemanticBreakerLayer, TripCard, classify_fn};
+/// # #[derive(Debug)]
+/// # enum CrmError { Denied, TimedOut }
+/// # impl std::fmt::Display for CrmError {
+/// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { write!(f, "{self:?}") }
+/// # }
+/// # impl std::error::Error for CrmError {}
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let crm = ServiceBuilder::new()
+///     .layer(SemanticBreakerLayer::new(TripCard::default()).classifier(classify_fn(|_| Call::to("crm"))))
+///     .map_err(|error: CrmError| {
+///         let reason = match error {
+///             CrmError::Denied => Reason::PermissionDenied,
+///             CrmError::TimedOut => Reason::Timeout,
+///         };
+///         Failure::new(reason).caused_by(error)
+///     })
+///     .service(service_fn(|_: u32| async { Err::<(), _>(CrmError::Denied) }));
+///
+/// let error = crm.oneshot(7).await.unwrap_err();
+/// assert_eq!(error.failure().map(|failure| failure.reason()), Some(Reason::PermissionDenied));
+/// assert!(matches!(error.find(), Some(CrmError::Denied)));
+/// # }
+/// ```
 pub fn classify_fn<Req, F>(names: F) -> ClassifyFn<Req, F>
 where
     F: Fn(&Req) -> Call,
