@@ -220,6 +220,8 @@ pub struct Call {
     turn: u32,
     step: u32,
     queue: u32,
+    /// A layer further out repeats this call.
+    repeated: bool,
     estimate: Option<u64>,
     deadline: Option<Instant>,
 }
@@ -245,6 +247,7 @@ impl Call {
             turn: 0,
             step: 0,
             queue: 0,
+            repeated: false,
             estimate: None,
             deadline: None,
         }
@@ -431,12 +434,18 @@ impl Call {
         self.turn = attached.turn;
         self.step = attached.step;
         self.queue = attached.queue;
+        self.repeated = attached.repeated;
         self.deadline = self.deadline.or(attached.deadline);
         self.estimate = self.estimate.or(attached.estimate);
         if self.action_id().is_none() && attached.action_id().is_some() {
             self.names_mut().action = attached.action_id();
         }
         self
+    }
+
+    /// Says whether nobody repeats this call yet; from now on somebody does.
+    pub(crate) const fn begin_attempts(&mut self) -> bool {
+        !std::mem::replace(&mut self.repeated, true)
     }
 
     fn with(mut self, name: Name, value: &str) -> Self {

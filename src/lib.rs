@@ -130,6 +130,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod adapt;
+pub mod amend;
 pub mod body;
 mod call;
 pub mod classify;
@@ -144,6 +145,7 @@ mod keyed;
 pub mod provider;
 pub mod reason;
 pub mod respond;
+pub mod retry;
 pub mod semantic_breaker;
 #[cfg(any(test, feature = "testing"))]
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
@@ -164,6 +166,7 @@ pub use identify::IdentifyLayer;
 pub use provider::{ProviderConfig, ProviderLayer};
 pub use reason::{Class, Impact, Reason, Retry};
 pub use respond::RespondLayer;
+pub use retry::{RetryLayer, RetryPolicy};
 pub use semantic_breaker::{SemanticBreakerLayer, TripCard};
 pub use verdict::{Usage, Verdict};
 
