@@ -6,6 +6,7 @@
 //! *abandoned* by the reader. A stream that breaks off ends in an error for its reader, never in a clean end.
 
 mod completion;
+pub(crate) mod in_memory;
 mod observed;
 #[cfg(test)]
 mod tests;
@@ -24,10 +25,11 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 pub use self::completion::{Completion, End, OnEnd};
+use self::in_memory::taken;
 pub(crate) use self::observed::Observed;
 #[cfg(feature = "wire")]
 pub(crate) use self::observed::broken;
-use crate::{call::Call, classify::taken, error::Error, verdict::Verdict};
+use crate::{call::Call, error::Error, verdict::Verdict};
 
 /// A response body that tells how its answer ended.
 ///

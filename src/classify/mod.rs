@@ -20,10 +20,7 @@ use std::error::Error as StdError;
 
 #[cfg(feature = "reqwest")]
 pub(crate) use self::reqwest::{Redirects, reqwest_reason};
-pub(crate) use auto::taken;
 pub use auto::{Auto, RequestHead};
-#[cfg(feature = "wire")]
-pub(crate) use auto::{made_of, readable};
 pub use closure::{ClassifyFn, ClassifyHttp, Judge, Plain, classify_fn, classify_http};
 pub use errors::error_verdict;
 

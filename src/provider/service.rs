@@ -13,8 +13,11 @@ use tower_service::Service;
 
 use super::{IncludeUsage, ProviderConfig, ResponseFuture, meter::Question};
 use crate::{
-    body::WatchedBody,
-    classify::{Auto, Classify, grpc::is_grpc, made_of, readable},
+    body::{
+        WatchedBody,
+        in_memory::{made_of, readable},
+    },
+    classify::{Auto, Classify, grpc::is_grpc},
     error::Error,
     wire::{Protocol, RequestFacts, protocol_of, with_include_usage},
 };

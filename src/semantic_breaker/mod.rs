@@ -67,6 +67,7 @@
 
 mod admission;
 mod config;
+mod decide;
 mod future;
 mod handle;
 mod layer;

@@ -22,6 +22,7 @@ mod calls;
 mod cursor;
 mod decoder;
 mod errors;
+mod finish;
 pub mod hints;
 mod json;
 mod openai_chat;
@@ -33,7 +34,8 @@ mod usage;
 
 pub use decoder::{Decoder, Progress};
 pub use errors::error_reason;
-pub use reading::{FinishReason, Reading, StatedError, ToolCallRead};
+pub use finish::FinishReason;
+pub use reading::{Reading, StatedError, ToolCallRead};
 pub(crate) use request::is_usage_only;
 pub use request::{RequestFacts, protocol_of, with_include_usage};
 pub use sse::SseSplitter;
