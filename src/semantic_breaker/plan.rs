@@ -45,7 +45,7 @@ impl Plan {
     /// more than its target.
     #[inline]
     pub(super) fn scope(self, circuit: Circuit, call: &Call) -> Scope {
-        let scope = self.card_scope(circuit);
+        let scope = self.widest(circuit);
         if circuit != Circuit::Denials || scope != Scope::ACTOR || call.name(Name::Actor).is_some() {
             return scope;
         }
@@ -54,7 +54,7 @@ impl Plan {
 
     /// The scope of `circuit` as the card says it.
     #[inline]
-    pub(super) fn card_scope(self, circuit: Circuit) -> Scope {
+    pub(super) fn widest(self, circuit: Circuit) -> Scope {
         Scope::from_bits((self.0 >> (circuit as u64 * 8)) as u8)
     }
 

@@ -94,7 +94,7 @@ impl Shared {
     }
 
     pub(super) fn rejection_of_all(&self, call: &Call, plan: Plan) -> Rejected {
-        let rejected = |refusal| Rejected::new(LAYER, refusal, plan.card_scope(Circuit::Health), call);
+        let rejected = |refusal| Rejected::new(LAYER, refusal, plan.widest(Circuit::Health), call);
         match lock(&self.invalid).clone() {
             Some(error) if !plan.is_killed() => rejected(Refusal::Misconfigured).with_source(error),
             _ if plan.is_killed() => rejected(Refusal::Killed),

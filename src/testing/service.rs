@@ -1,3 +1,5 @@
+//! A service that follows a script: [`Scripted`].
+
 use std::{
     collections::VecDeque,
     fmt,
