@@ -4,7 +4,7 @@ use std::{fmt, ops::BitOr};
 
 use serde::{Deserialize, Serialize};
 
-/// One of the names a [`Call`] can carry.
+/// One of the names a [`Call`](super::Call) can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Name {
@@ -22,7 +22,7 @@ pub enum Name {
     Target,
     /// The model, endpoint or operation of the target.
     Operation,
-    /// The credential used, as a keyed hash (see [`Call::credential_secret`]).
+    /// The credential used, as a keyed hash (see [`credential_secret`](super::Call::credential_secret)).
     Credential,
 }
 
