@@ -140,6 +140,7 @@ pub mod events;
 pub mod human;
 pub mod identify;
 mod keyed;
+mod lock;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub mod provider;

@@ -165,7 +165,7 @@ impl Meter {
         // A server that says when to come again says that it did not take the request.
         let refused = matches!(self.status.as_u16(), 429 | 503 | 529) && self.wait().is_some();
         match reason {
-            Reason::Unproven if refused => self.with(status_reason(self.status, effect, Proof::Refused)),
+            Reason::Unproven if refused => self.with(status_reason(self.status.as_u16(), effect, Proof::Refused)),
             reason => self.with(reason),
         }
     }

@@ -1,4 +1,4 @@
-//! The service.
+//! Sends a request on, and makes its stream report its usage where that is safe.
 
 use std::{
     sync::Arc,

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue, Request, header};
 
-use crate::classify::{made_of, readable};
+use crate::body::in_memory::{made_of, readable};
 
 /// Gives `request` the body that `change` makes of its own; says whether it was changed.
 ///

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     amend::{Amend, Amendment},
-    classify::readable,
+    body::in_memory::readable,
     wire::LlmAmend,
 };
 
