@@ -35,7 +35,6 @@ impl Amendment {
             Reason::BadArguments => Self::Warn("The arguments of the last tool call were not valid JSON.".to_owned()),
             Reason::UnknownTool => Self::Warn("The last answer called a tool that does not exist.".to_owned()),
             Reason::ToolCallInvalid => Self::Warn("The last tool call did not match the tool's schema.".to_owned()),
-            Reason::Unparsable => Self::Warn("The last answer could not be read.".to_owned()),
             _ => return None,
         })
     }

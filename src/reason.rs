@@ -197,7 +197,7 @@ reasons! {
     PolicyDenied "policy_denied" Denied Never Denial "forbidden by a business policy of the target";
     ContentFiltered "content_filtered" Denied Never Neutral "the prompt or the answer met a content filter";
     Refused "refused" Denied Never Neutral "the model declined to answer";
-    Unparsable "unparsable" Malformed AfterAmending Malformed "the answer is not what its protocol says";
+    Unparsable "unparsable" Malformed Backoff Malformed "the answer is not what its protocol says";
     EmptyAnswer "empty_answer" Malformed AfterAmending Malformed "nothing visible and no tool call, or thinking only";
     OutputLimit "output_limit" Malformed AfterAmending Malformed "the answer was ended by a token limit";
     SchemaViolation "schema_violation" Malformed AfterAmending Malformed "the answer or a tool call breaks its schema";
@@ -210,11 +210,14 @@ reasons! {
 impl Reason {
     /// What may be done about a call with this `effect`.
     ///
-    /// An unknown outcome of a read may simply be tried again; anything above `ReadOnly` must be looked up first.
+    /// An unknown outcome of a read may simply be tried again; anything above `ReadOnly` must be looked up first. So
+    /// must a write that was answered by something that cannot be used: it was most likely applied.
     pub const fn retry(self, effect: Effect) -> Retry {
-        match (self.row().0, effect) {
-            (Retry::AfterReconciling, Effect::ReadOnly) => Retry::Backoff,
-            (retry, _) => retry,
+        match (self.row().0, self.class(), effect) {
+            (Retry::AfterReconciling, _, Effect::ReadOnly) => Retry::Backoff,
+            (retry, _, Effect::ReadOnly) => retry,
+            (_, Class::Malformed, _) => Retry::AfterReconciling,
+            (retry, _, _) => retry,
         }
     }
 
@@ -257,6 +260,14 @@ mod tests {
         for reason in Reason::ALL {
             assert_eq!(Reason::from_code(reason.code()), Some(*reason));
         }
+    }
+
+    #[test]
+    fn a_write_whose_answer_cannot_be_used_is_looked_up_first() {
+        for reason in Reason::ALL.iter().filter(|r| r.class() == Class::Malformed) {
+            assert_eq!(reason.retry(Effect::Consequential), Retry::AfterReconciling, "{reason}");
+        }
+        assert_eq!(Reason::Unparsable.retry(Effect::ReadOnly), Retry::Backoff, "it is no fault of the request");
     }
 
     #[test]
