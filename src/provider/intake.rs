@@ -131,7 +131,10 @@ impl Intake {
                     Delivery::Live => (config.max_held, !self.settling && self.meter.has_output()),
                     Delivery::Whole => (config.max_body, false),
                 };
-                (is_live || self.came > most).then(|| self.release())
+                // Nothing that is still to come mends it: whoever retries need not wait for the end.
+                let is_spoilt = config.delivery == Delivery::Whole && self.meter.is_unparsable();
+                self.settling |= is_spoilt;
+                (is_live || is_spoilt || self.came > most).then(|| self.release())
             }
             _ => None,
         }

@@ -133,6 +133,11 @@ impl Meter {
         reading.visible || reading.reasoning
     }
 
+    /// Whether something came that the protocol does not know.
+    pub(super) fn is_unparsable(&self) -> bool {
+        self.decoder.reading().unparsable
+    }
+
     /// Whether the other side stated an error.
     pub(super) fn has_error(&self) -> bool {
         self.decoder.reading().error.is_some()
