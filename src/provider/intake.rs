@@ -132,9 +132,11 @@ impl Intake {
                     Delivery::Whole => (config.max_body, false),
                 };
                 // Nothing that is still to come mends it: whoever retries need not wait for the end.
-                let is_spoilt = config.delivery == Delivery::Whole && self.meter.is_unparsable();
-                self.settling |= is_spoilt;
-                (is_live || is_spoilt || self.came > most).then(|| self.release())
+                if config.delivery == Delivery::Whole && self.meter.is_unparsable() {
+                    self.judged = true;
+                    return Some(Head::Judged(self.meter.judge()));
+                }
+                (is_live || self.came > most).then(|| self.release())
             }
             _ => None,
         }
