@@ -18,7 +18,7 @@
 //! # Where it belongs
 //!
 //! Outside budgets, queues and the breaker, so that each attempt is reserved, queued and counted alone. Answers are
-//! known early only behind [`ProviderLayer`](crate::provider), or where they lie in memory: a live stream is handed on.
+//! known early only behind `ProviderLayer`, or where they lie in memory: a live stream is handed on.
 //!
 //! A request is repeated only if it can be copied: an `http` request whose body lies in memory. Others go once, which
 //! is logged once and counted.
