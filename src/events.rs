@@ -1,4 +1,14 @@
 //! What layers tell the outside: events for a [`Listener`], alerts for an [`AlertSink`].
+//!
+//! The same goes to `tracing` and, without names of tenants, actors or runs, to `metrics`:
+//!
+//! | metric | kind | labels |
+//! |---|---|---|
+//! | `belay_refusals_total` | counter | `code` |
+//! | `belay_would_refuse_total` | counter | `layer`, `code` |
+//! | `belay_alerts_total` | counter | `layer`, `kind` |
+//! | `belay_breaker_transitions_total` | counter | `circuit`, `to`, `signal` |
+//! | `belay_breaker_circuits` | gauge, of circuits that are not closed | `circuit`, `state` |
 
 use std::fmt;
 

@@ -1,12 +1,13 @@
 //! State by key, bounded: exact keys, a cap a tenant and a cap in all, and a lock-free answer for keys without state.
 //!
-//! A layer keeps an entry only for a key that has something to remember. Asking for any other key reads one counter
-//! and takes no lock. Over a cap a key shares the state of its parent: first its tenant's, then everybody's.
+//! A layer keeps an entry only for a key that has something to remember. Asking for any other key reads two counters
+//! and takes no lock, unless its hash falls on the mark of an entry. Over a cap a key shares the state of its parent:
+//! first its tenant's, then everybody's.
 
 use std::{
     collections::HashMap,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard,
         atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -15,7 +16,10 @@ use std::{
 use hashbrown::HashTable;
 use tokio::time::Instant;
 
-use crate::call::{Call, KeyBuf, KeyRef, Scope};
+use crate::{
+    call::{Call, KeyBuf, KeyRef, Scope},
+    lock::lock,
+};
 
 /// How much a map may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,10 +290,6 @@ enum Room {
     Own,
     Tenant,
     All,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //!             │                                        │
 //!      RespondLayer           on servers: errors become answers
 //!      IdentifyLayer          names the call once      IdentifyLayer
-//!      your retry and queue                            your retry and queue
+//!      RetryLayer             attempts it again        RetryLayer
 //!      SemanticBreakerLayer   sends it or refuses it   SemanticBreakerLayer
 //!      your timeout                                    your timeout
 //!      ProviderLayer          reads the answer              │
@@ -31,6 +31,8 @@
 //! | everything runs into the same 429, or uses up a dead key | [`SemanticBreakerLayer`]: rate limits and credential |
 //! | two routes or two models should not share a breaker, or should | [`classify_http`], [`classify_fn`]: names; [`TripCard`]: scopes |
 //! | a write must stay stopped until somebody looked | [`BreakerHandle`]: `pending_writes`, `reconciled` |
+//! | a call fails now and then, and would not the next time | [`RetryLayer`]: by reason, within a budget |
+//! | an answer is empty, too long or breaks its schema | [`RetryLayer::amend`], with [`LlmAmend`] for models |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
 //! | axum and tonic want a service that cannot fail | [`RespondLayer`] |
@@ -94,6 +96,8 @@
 //! | room | feature | what is in it |
 //! |---|---|---|
 //! | [`semantic_breaker`] | | stops calls to what is failing |
+//! | [`retry`] | | attempts a failed call again, where that can help and can do no harm |
+//! | [`amend`] | | changes a request so that it fares better |
 //! | [`identify`] | | says once what a request is |
 //! | [`respond`] | | errors as HTTP problems and gRPC statuses |
 //! | [`classify`] | | what a request is and what came of it: [`Auto`] for HTTP and gRPC, closures for the rest |
@@ -121,6 +125,8 @@
 //! - **Time** is tokio's, so that tests may pause it. No layer starts a task or holds a lock across an await.
 //! - **Configurations** are plain structs with defaults, setters and serde; `try_new` says which value is impossible.
 //!
+#![cfg_attr(feature = "wire", doc = "[`LlmAmend`]: wire::LlmAmend")]
+#![cfg_attr(not(feature = "wire"), doc = "[`LlmAmend`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`ProviderLayer`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`provider`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`wire`]: #rooms-and-features")]
@@ -129,6 +135,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod adapt;
+pub mod amend;
 pub mod body;
 mod call;
 pub mod classify;
@@ -138,11 +145,13 @@ pub mod events;
 pub mod human;
 pub mod identify;
 mod keyed;
+mod lock;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub mod provider;
 pub mod reason;
 pub mod respond;
+pub mod retry;
 pub mod semantic_breaker;
 #[cfg(any(test, feature = "testing"))]
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
@@ -163,6 +172,7 @@ pub use identify::IdentifyLayer;
 pub use provider::{ProviderConfig, ProviderLayer};
 pub use reason::{Class, Impact, Reason, Retry};
 pub use respond::RespondLayer;
+pub use retry::{RetryLayer, RetryPolicy};
 pub use semantic_breaker::{BreakerHandle, SemanticBreakerLayer, TripCard};
 pub use verdict::{Usage, Verdict};
 

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use eventsource_stream::{Event, Eventsource as _};
 use futures_util::{Stream as _, stream};
 use serde_json::Value;
+use tower_belay::wire::{Decoder, Protocol, SseSplitter, sse};
 
 use crate::harness::{Caller, Cost, Effort, Subject, measure, shown};
 use crate::streams::{Api, Reading, Recording, ToolCall, bodies, streams};
@@ -18,21 +19,21 @@ use crate::streams::{Api, Reading, Recording, ToolCall, bodies, streams};
 fn readers_of_streams(recording: &Arc<Recording>) -> Vec<Box<dyn Subject>> {
     vec![
         subject("eventsource_value", recording, eventsource_value, |r| r.truth.clone()),
-        // ours: subject("belay", recording, belay_stream, |r| r.truth.clone()),
+        subject("belay", recording, belay_stream, |r| r.truth.clone()),
     ]
 }
 
 fn splitters(recording: &Arc<Recording>) -> Vec<Box<dyn Subject>> {
     vec![
         subject("eventsource_split", recording, eventsource_split, |r| r.events),
-        // ours: subject("belay_split", recording, belay_split, |r| r.events),
+        subject("belay_split", recording, belay_split, |r| r.events),
     ]
 }
 
 fn readers_of_bodies(recording: &Arc<Recording>) -> Vec<Box<dyn Subject>> {
     vec![
         subject("value", recording, value, |r| r.truth.clone()),
-        // ours: subject("belay_body", recording, belay_body, |r| r.truth.clone()),
+        subject("belay_body", recording, belay_body, |r| r.truth.clone()),
     ]
 }
 
@@ -109,6 +110,60 @@ impl<T: PartialEq + Debug + 'static> Subject for Reads<T> {
                 black_box(work(black_box(&recording)));
             }
         })
+    }
+}
+
+// ===== ours =====
+
+fn belay_stream(recording: &Recording) -> Reading {
+    let (mut sse, mut decoder) = (SseSplitter::new(), Decoder::new(Some(protocol(recording.api))));
+    for piece in &recording.pieces {
+        sse.push(piece, |event| {
+            decoder.sse(&event);
+        });
+    }
+    sse.finish(|event| {
+        decoder.sse(&event);
+    });
+    decoder.end();
+    told(decoder.into_reading())
+}
+
+fn belay_split(recording: &Recording) -> usize {
+    let (mut sse, mut events) = (SseSplitter::new(), 0);
+    let mut count = |event: sse::Event<'_>| events += usize::from(!black_box(event).data.is_empty());
+    recording.pieces.iter().for_each(|piece| sse.push(piece, &mut count));
+    sse.finish(&mut count);
+    events
+}
+
+fn belay_body(recording: &Recording) -> Reading {
+    let mut decoder = Decoder::new(Some(protocol(recording.api)));
+    decoder.json(&recording.pieces[0]);
+    told(decoder.into_reading())
+}
+
+fn protocol(api: Api) -> Protocol {
+    match api {
+        Api::Chat => Protocol::OpenAiChat,
+        Api::Responses => Protocol::OpenAiResponses,
+        Api::Messages => Protocol::Anthropic,
+    }
+}
+
+fn told(read: tower_belay::wire::Reading) -> Reading {
+    let usage = read.usage.unwrap_or_default();
+    let call = |call: tower_belay::wire::ToolCallRead| ToolCall {
+        id: call.id.unwrap_or_default(),
+        name: call.name,
+        arguments: call.arguments,
+    };
+    Reading {
+        ended: read.done,
+        finish: read.finish_reason.map(|reason| reason.to_string()).unwrap_or_default(),
+        input_tokens: usage.input_tokens.unwrap_or_default(),
+        output_tokens: usage.output_tokens.unwrap_or_default(),
+        calls: read.tool_calls.into_iter().map(call).collect(),
     }
 }
 

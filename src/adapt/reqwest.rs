@@ -168,11 +168,12 @@ impl Future for ReqwestFuture {
             StateProj::Wrong { error } => error.take().expect("not polled after it was ready"),
         };
         let unasked = this.asked.as_ref().is_some_and(|asked| !asked.load(Ordering::Acquire));
-        Poll::Ready(Err(match reqwest_reason(&error, *this.effect, *this.redirects) {
-            Reason::InvalidRequest => judged(Reason::InvalidRequest, error),
-            _ if unasked => judged(Reason::ConnectFailed, error),
-            reason => judged(reason, error),
-        }))
+        let reason = match reqwest_reason(&error, *this.effect, *this.redirects) {
+            Reason::InvalidRequest => Reason::InvalidRequest,
+            _ if unasked => Reason::ConnectFailed,
+            reason => reason,
+        };
+        Poll::Ready(Err(judged(reason, error)))
     }
 }
 

@@ -54,14 +54,14 @@ pub fn classify_fn<Req, F>(names: F) -> ClassifyFn<Req, F>
 where
     F: Fn(&Req) -> Call,
 {
-    ClassifyFn { names, answers: Plain, request: PhantomData }
+    ClassifyFn { names, answers: Plain, replay: |_| None }
 }
 
 /// A classifier by closure, see [`classify_fn`].
 pub struct ClassifyFn<Req, F, A = Plain> {
     names: F,
     answers: A,
-    request: PhantomData<fn(&Req)>,
+    replay: fn(&Req) -> Option<Req>,
 }
 
 impl<Req, F, A> ClassifyFn<Req, F, A> {
@@ -76,13 +76,23 @@ impl<Req, F, A> ClassifyFn<Req, F, A> {
 
     /// Leaves responses and errors to another classifier, such as [`Auto`] for HTTP answers.
     pub fn answers<B>(self, answers: B) -> ClassifyFn<Req, F, B> {
-        ClassifyFn { names: self.names, answers, request: PhantomData }
+        ClassifyFn { names: self.names, answers, replay: self.replay }
+    }
+
+    /// Lets a [`RetryLayer`](crate::retry::RetryLayer) send a request again, as a clone of it.
+    #[must_use]
+    pub fn replay_clones(mut self) -> Self
+    where
+        Req: Clone,
+    {
+        self.replay = |request| Some(request.clone());
+        self
     }
 }
 
 impl<Req, F: Clone, A: Clone> Clone for ClassifyFn<Req, F, A> {
     fn clone(&self) -> Self {
-        Self { names: self.names.clone(), answers: self.answers.clone(), request: PhantomData }
+        Self { names: self.names.clone(), answers: self.answers.clone(), replay: self.replay }
     }
 }
 
@@ -98,6 +108,10 @@ where
 {
     fn classify(&self, request: &Req) -> Call {
         (self.names)(request)
+    }
+
+    fn replay(&self, request: &Req) -> Option<Req> {
+        (self.replay)(request)
     }
 }
 

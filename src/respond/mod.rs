@@ -6,8 +6,8 @@
 //!   error. The error itself lies in the extensions of the response, as [`Answered`], for whoever logs outside.
 //! - HTTP requests get `application/problem+json` (RFC 9457) with the members `code`, `layer` (of a refusal) and
 //!   `retry_after_ms`, and a `retry-after` in whole seconds, rounded up.
-//! - gRPC requests, known by their content type, get a status without a message, and `grpc-retry-pushback-ms`: the
-//!   wait, or -1 where the call must not be repeated.
+//! - gRPC requests, known by their content type, get their status in the head and nothing after it, with
+//!   `grpc-retry-pushback-ms`: the wait, or -1 where the call must not be repeated.
 //! - A wait is stated only where nothing was applied: it invites to repeat the call. A refused attempt after one that
 //!   may have been applied states none, and its gRPC status is 2 UNKNOWN.
 //!

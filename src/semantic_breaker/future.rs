@@ -11,14 +11,11 @@ use std::{
 use pin_project_lite::pin_project;
 use tower::BoxError;
 
-use super::{
-    admission::Admission,
-    shared::{NotAdmitted, Shared},
-};
+use super::{admission::Admission, decide::NotAdmitted, shared::Shared};
 use crate::{
     body::Completion,
     call::Call,
-    classify::{ClassifyResponse, Head},
+    classify::{ClassifyError, ClassifyResponse, Head},
     error::{Error, Failure},
 };
 
@@ -119,10 +116,7 @@ where
     local.classifier.watch(&call, response, Completion::new(admission))
 }
 
-fn failed<C>(admission: &mut Admission<C>, error: Error) -> Error
-where
-    C: crate::classify::ClassifyError,
-{
+fn failed<C: ClassifyError>(admission: &mut Admission<C>, error: Error) -> Error {
     // A refusal further in is not an outcome: nothing was sent.
     if error.rejected().is_some() {
         admission.release();

@@ -1,4 +1,4 @@
-//! The layer and its setters.
+//! Puts [`SemanticBreaker`] around a service, and holds the state that all of them share.
 
 use std::{fmt, sync::Arc};
 

@@ -14,14 +14,16 @@
 //! | slow calls, quality, cost | off | the target and operation | 10 min, then probes |
 //!
 //! After the cool-down one probe at a time may pass: only calls that are `ReadOnly`, or the user's own
-//! [`probe`](SemanticBreakerLayer::probe). Four consecutive verified successes begin a ramp that lets a growing share
-//! of the calls through over 15 min; a signal on the way opens again, for longer.
+//! [`probe`](SemanticBreakerLayer::probe); after denials and credential failures any call, since one that is denied again
+//! changes nothing. Four consecutive verified successes begin a ramp that lets a growing share of the calls through over
+//! 15 min; a signal on the way opens again, for longer.
 //!
 //! # What it counts
 //!
 //! The verdict at the *end* of an answer, drawn by the [classifier](crate::classify). A result belongs to the phase
-//! that admitted it: late ones change nothing. A call given up by its caller counts as a failure only if its answer
-//! was awaited for 60 s; earlier it says nothing. Refusals of other layers are no outcomes.
+//! that admitted it: late ones move no window, but a late unknown write is still listed for reconciliation, and a late
+//! rate limit's hint still holds. A call given up by its caller counts as a failure only if its answer was awaited for
+//! 60 s; earlier it says nothing. Refusals of other layers are no outcomes.
 //!
 //! # Where it belongs
 //!
@@ -67,6 +69,7 @@
 
 mod admission;
 mod config;
+mod decide;
 mod future;
 mod handle;
 mod layer;

@@ -6,7 +6,8 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::{
-    shared::{LAYER, NotAdmitted, ProbeLease, Shared, lock},
+    decide::{NotAdmitted, ProbeLease},
+    shared::{LAYER, Shared},
     state::Settled,
     words::Circuit,
 };
@@ -15,6 +16,7 @@ use crate::{
     classify::error_verdict,
     error::{Error, Refusal, Rejected},
     keyed::At,
+    lock::lock,
     reason::Reason,
     verdict::Verdict,
 };

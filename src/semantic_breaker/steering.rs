@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{
     TripCard,
     plan::Plan,
-    shared::{ProbeService, Shared, lock},
+    shared::{ProbeService, Shared},
     state::{Cell, Changes, Moment},
     words::{Circuit, Snapshot},
 };
@@ -16,6 +16,7 @@ use crate::{
     config_error::ConfigError,
     events::{AlertSink, Listener},
     keyed::At,
+    lock::lock,
 };
 
 impl Shared {
@@ -49,7 +50,7 @@ impl Shared {
     pub(super) fn update(&self, card: TripCard) -> Result<(), ConfigError> {
         card.validate()?;
         *lock(&self.invalid) = None;
-        let fresh = Plan::of(&card, false);
+        let fresh = Plan::of(&card);
         *lock(&self.card) = Arc::new(card);
         self.change_plan(|plan| fresh.with_switches_of(plan));
         Ok(())
