@@ -124,8 +124,8 @@ impl fmt::Debug for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            Kind::Rejected(rejected) => write!(f, "refused by {}, not sent", rejected.layer()),
-            Kind::Failure(_) => f.write_str("the call failed"),
+            Kind::Rejected(rejected) => write!(f, "refused by {} ({}), not sent", rejected.layer(), rejected.code()),
+            Kind::Failure(failure) => write!(f, "the call failed ({failure})"),
             Kind::Other(other) => other.fmt(f),
         }
     }
