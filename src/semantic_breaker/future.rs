@@ -13,6 +13,7 @@ use tower::BoxError;
 
 use super::{
     admission::Admission,
+    probing::{ProbeSlot, run_probes},
     shared::{NotAdmitted, Shared},
 };
 use crate::{
@@ -58,7 +59,8 @@ impl<F, C> ResponseFuture<F, C> {
         match refused {
             NotAdmitted::Refused(error) => Self::refused(error),
             NotAdmitted::Probe(lease) => {
-                Self { state: State::Probing { refusal: Mutex::new(Box::pin(shared.clone().run_probes(call, lease))) } }
+                let probes = run_probes(ProbeSlot::new(shared, &call, lease));
+                Self { state: State::Probing { refusal: Mutex::new(Box::pin(probes)) } }
             }
         }
     }

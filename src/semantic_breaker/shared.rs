@@ -15,14 +15,14 @@ use super::{
     TripCard,
     plan::Plan,
     state::{Admit, Ask, Cell, Changes, LeaseId, Moment, Settled, needs_cell},
-    tell::{Hooks, News, gauge},
+    tell::{Hooks, News, gauge, no_room},
     words::{Circuit, Signal},
 };
 use crate::{
     call::{Call, Effect, KeyRef},
     config_error::ConfigError,
     error::{Error, Refusal, Rejected},
-    keyed::{At, Keep, Kept, Keyed, Limits},
+    keyed::{At, Claim, Keep, Kept, Keyed, Limits},
     reason::{Class, Impact, Reason},
     verdict::Verdict,
 };
@@ -43,7 +43,13 @@ pub(super) struct Shared {
 }
 
 /// The caps of a circuit's map. A gateway's own fleet of targets is in the hundreds; only unhealthy keys count.
-const LIMITS: Limits = Limits { per_tenant: 1_024, total: 65_536, idle: Duration::from_secs(600) };
+///
+/// A key over them shares its tenant's state where that asks how a target is. It never does where somebody is to blame:
+/// nobody is blocked for what another actor or credential did, and the target itself still refuses both.
+const fn limits(circuit: Circuit) -> Limits {
+    let shares = matches!(circuit, Circuit::Health | Circuit::Writes);
+    Limits { per_tenant: 1_024, total: 65_536, idle: Duration::from_secs(600), shares }
+}
 
 /// In which order the circuits are asked: the one that spends a share of its calls comes last.
 const ORDER: [Circuit; 4] = [Circuit::Denials, Circuit::Credential, Circuit::Writes, Circuit::Health];
@@ -116,7 +122,7 @@ impl Shared {
         Self {
             plan: AtomicU64::new(Plan::of(&card, invalid.is_some()).bits()),
             epoch: AtomicU64::new(1),
-            cells: std::array::from_fn(|_| Keyed::new(LIMITS)),
+            cells: Circuit::ALL.map(|circuit| Keyed::new(limits(circuit))),
             card: Mutex::new(Arc::new(card)),
             invalid: Mutex::new(invalid),
             probe: Mutex::default(),
@@ -183,7 +189,10 @@ impl Shared {
                 continue;
             }
             let scope = plan.scope(circuit, call);
-            let admit = |cell: &mut Cell| cell.admit(&ask, self.moment(now, &card, &mut || self.next_epoch()));
+            let admit = |cell: &mut Cell| {
+                let (admit, changes) = cell.admit(&ask, self.moment(now, &card, &mut || self.next_epoch()));
+                Some((admit, changes))
+            };
             let looked = self.cells[circuit as usize].look(call, scope, &At { now, rules: &*card }, admit);
             let Some((admit, changes)) = looked else { continue };
             self.tell(circuit, call, plan, &changes);
@@ -263,12 +272,22 @@ impl Shared {
             let settle = |cell: &mut Cell| cell.settle(&settled, self.moment(now, &card, &mut || self.next_epoch()));
             let (cells, scope) = (&self.cells[circuit as usize], plan.scope(circuit, call));
             let at = At { now, rules: &*card };
-            let changes = if needs_cell(circuit, &settled, &card) {
-                cells.make(call, scope, &at, || self.new_cell(circuit, now), settle)
-            } else {
-                cells.look(call, scope, &at, settle).unwrap_or_default()
+            // A probe's outcome belongs to the cell that gave the slot, wherever a new one would be made now.
+            let held = settled
+                .lease
+                .and_then(|lease| cells.look(call, scope, &at, |cell| cell.holds(lease).then(|| settle(cell))));
+            let changes = match held {
+                Some(changes) => Some(changes),
+                None if needs_cell(circuit, &settled, &card) => {
+                    let made = cells.make(call, scope, Claim::Call, &at, || self.new_cell(circuit, now), settle);
+                    if made.is_none() {
+                        no_room(circuit);
+                    }
+                    made
+                }
+                None => cells.look(call, scope, &at, |cell| Some(settle(cell))),
             };
-            self.tell(circuit, call, plan, &changes);
+            self.tell(circuit, call, plan, &changes.unwrap_or_default());
         }
     }
 
@@ -285,7 +304,8 @@ impl Shared {
     pub(super) fn release_lease(&self, call: &Call, ProbeLease { circuit, lease }: ProbeLease) {
         let card = self.card();
         let at = At { now: Instant::now(), rules: &*card };
-        self.cells[circuit as usize].look(call, self.plan().scope(circuit, call), &at, |cell| cell.release(lease));
+        let release = |cell: &mut Cell| cell.release(lease).then_some(());
+        self.cells[circuit as usize].look(call, self.plan().scope(circuit, call), &at, release);
     }
 
     pub(super) fn reason_of_abandoned(&self, waited: Duration) -> Reason {

@@ -95,6 +95,11 @@ pub(super) fn gauge(circuit: Circuit, state: State, by: f64) {
     }
 }
 
+/// The cap was reached, and keys of this circuit share nothing: nothing is kept of this one.
+pub(super) fn no_room(circuit: Circuit) {
+    metrics::counter!("belay_breaker_no_room_total", "circuit" => circuit.code()).increment(1);
+}
+
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hooks").finish_non_exhaustive()

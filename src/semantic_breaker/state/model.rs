@@ -380,6 +380,11 @@ impl Model {
         }
     }
 
+    /// Whether a long hold lets one call try.
+    pub(super) fn may_try(&self, at: i64) -> bool {
+        self.hold.is_some_and(|hold| at >= hold.1)
+    }
+
     pub(super) fn state(&self, at: i64) -> State {
         match (&self.phase, self.forced) {
             (_, Some(until)) if until.is_none_or(|until| at < until) => State::Open,
