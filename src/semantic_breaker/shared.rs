@@ -155,8 +155,8 @@ impl Shared {
     #[inline]
     pub(super) fn admit(&self, call: &Call) -> Result<Pass, NotAdmitted> {
         let plan = self.plan();
-        // The epoch before the marks: a trip marks its key before it begins a phase, so whoever sees the phase's
-        // number also sees the mark.
+        // The epoch before the marks and the cells: a trip marks its key before it begins a phase, so whoever sees the
+        // phase's number also sees the mark, and whoever passed a cell before its phase began is late for it.
         let stamp = self.epoch.load(Ordering::Acquire);
         if plan.refuses_all() {
             return Err(NotAdmitted::Refused(self.refusal_of_all(call)));
@@ -191,10 +191,13 @@ impl Shared {
             let scope = plan.scope(circuit, call);
             let admit = |cell: &mut Cell| {
                 let (admit, changes) = cell.admit(&ask, self.moment(now, &card, &mut || self.next_epoch()));
-                Some((admit, changes))
+                Some((admit, changes, cell.since()))
             };
             let looked = self.cells[circuit as usize].look(call, scope, &At { now, rules: &*card }, admit);
-            let Some((admit, changes)) = looked else { continue };
+            let Some((admit, changes, since)) = looked else { continue };
+            // Asking may have begun a phase, to which this call then belongs; what begins after it was asked does not
+            // count it, and the listener that is told next may begin anything.
+            pass.stamp = pass.stamp.max(since);
             self.tell(circuit, call, plan, &changes);
             match admit {
                 Admit::Pass => {}
@@ -217,8 +220,6 @@ impl Shared {
                 }
             }
         }
-        // Asking may have begun a phase, to which this call then belongs.
-        pass.stamp = self.epoch.load(Ordering::Acquire);
         if let (Some(lease), Some(leases)) = (probe, &mut pass.leases) {
             leases[lease.circuit as usize] = None;
         }

@@ -50,7 +50,7 @@ impl Pair {
     fn ask(&mut self, asked: Asked) -> Result<bool, TestCaseError> {
         let effect = if asked.write { Effect::Sensitive } else { Effect::ReadOnly };
         let ask = Ask { effect, deadline: asked.deadline.map(|at| self.at(at)), has_probe: self.has_probe };
-        let before = self.model.lease;
+        let (before, epoch) = (self.model.lease, self.epoch);
         let (admit, _) = self.act(|cell, moment| cell.admit(&ask, moment));
         let expected = self.model.ask(&asked);
         let (seen, lease) = match admit {
@@ -68,7 +68,7 @@ impl Pair {
         let passed = !matches!(seen, Answer::Refuse(..));
         if passed {
             self.flights.push(Flight {
-                stamp: self.epoch,
+                stamp: epoch.max(self.cell.since()),
                 lease,
                 admitted: self.model.event,
                 probes: lease.is_some(),

@@ -196,8 +196,9 @@ impl Cell {
     fn start_over(&mut self, moment: &mut Moment<'_>) {
         self.begin(Phase::Closed, moment);
         self.evidence.clear();
+        let since = self.since();
         if let Evidence::Credential(gate) = &mut self.evidence {
-            gate.reset((moment.next)());
+            gate.reset(since);
         }
         self.cool.start_anew();
     }
