@@ -1,6 +1,7 @@
 //! What a request is, before it is sent: [`Call`], its [`Effect`], and the [`Scope`]s that share state.
 
 use std::{
+    borrow::Cow,
     fmt,
     hash::{BuildHasher, Hasher},
     ops::BitOr,
@@ -204,7 +205,8 @@ impl fmt::Debug for ActionId {
 /// What a request is, before it is sent: who asks, what is asked, what it may do.
 ///
 /// Names are hashed once, when they are set; cloning a call is one reference count. A call without any name
-/// allocates nothing, and shares the state of all nameless calls.
+/// allocates nothing, and shares the state of all nameless calls. A name of more than 256 bytes is kept as its beginning
+/// and a hash of the whole, keyed for this process: whoever may make up names shall not decide how much is kept of them.
 ///
 /// ```
 /// # use tower_belay::{Call, Effect, Name};
@@ -308,10 +310,7 @@ impl Call {
     /// that is logged or kept can be turned back into one.
     #[must_use]
     pub fn credential_secret(self, secret: &[u8]) -> Self {
-        let hash = secret_seed().hash_one(secret);
-        let digit = |at: u32| char::from_digit((hash >> (60 - 4 * at)) as u32 & 0xf, 16).unwrap_or('0') as u8;
-        let mut id = [b'#'; 17];
-        id[1..].iter_mut().zip(0..).for_each(|(byte, at)| *byte = digit(at));
+        let id = keyed_digest(secret);
         self.with(Name::Credential, std::str::from_utf8(&id).unwrap_or_default())
     }
 
@@ -440,6 +439,7 @@ impl Call {
     }
 
     fn with(mut self, name: Name, value: &str) -> Self {
+        let value = &*cut(value);
         let names = self.names_mut();
         let start = names.text.len() as u32;
         names.text.push_str(value);
@@ -605,13 +605,54 @@ impl fmt::Display for KeyBuf {
         let mut first = true;
         for ((word, _), end) in Scope::WORDS.iter().zip(self.ends) {
             if end != u32::MAX {
-                write!(f, "{}{word}={}", if first { "" } else { " " }, &self.text[start..end as usize])?;
+                let value = Shown(&self.text[start..end as usize]);
+                write!(f, "{}{word}={value}", if first { "" } else { " " })?;
                 start = end as usize;
                 first = false;
             }
         }
         if first { f.write_str("all") } else { Ok(()) }
     }
+}
+
+/// A name as it may stand in a line of text: quoted where it could be taken for more than a name.
+pub(crate) struct Shown<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/#@+~%$!*".contains(c);
+        if !self.0.is_empty() && self.0.chars().all(is_plain) {
+            f.write_str(self.0)
+        } else {
+            fmt::Debug::fmt(self.0, f)
+        }
+    }
+}
+
+/// The beginning of a name that is too long, with a digest of all of it.
+fn cut(name: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 256;
+    if name.len() <= LONGEST {
+        return Cow::Borrowed(name);
+    }
+    let digest = keyed_digest(name.as_bytes());
+    let mut end = LONGEST - digest.len();
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut cut = String::with_capacity(LONGEST);
+    cut.push_str(&name[..end]);
+    cut.push_str(std::str::from_utf8(&digest).unwrap_or_default());
+    Cow::Owned(cut)
+}
+
+/// `#` and a hash in hexadecimal digits, keyed for this process.
+fn keyed_digest(bytes: &[u8]) -> [u8; 17] {
+    let hash = secret_seed().hash_one(bytes);
+    let digit = |at: u32| char::from_digit((hash >> (60 - 4 * at)) as u32 & 0xf, 16).unwrap_or('0') as u8;
+    let mut digest = [b'#'; 17];
+    digest[1..].iter_mut().zip(0..).for_each(|(byte, at)| *byte = digit(at));
+    digest
 }
 
 fn hash_name(value: &str) -> u64 {
@@ -667,6 +708,38 @@ mod tests {
         assert_eq!((first.name(Name::Target), second.name(Name::Target)), (Some("one"), Some("two")));
         let plain = Call::to("two");
         assert!(key(&second, Scope::TARGET).is(&KeyRef::new(&plain, Scope::TARGET)));
+    }
+
+    #[test]
+    fn of_a_long_name_little_is_kept_and_it_is_still_another_name() {
+        for letter in ["a", "\u{e9}", "\u{1f980}"] {
+            let name = letter.repeat(10 << 20);
+            let (call, same, other) = (Call::to(&name), Call::to(&name), Call::to(&format!("{name}!")));
+            let kept = call.name(Name::Target).expect("it is set");
+            assert!(kept.len() <= 256 && kept.starts_with(&letter.repeat(50)), "{kept}");
+            assert!(key(&call, Scope::TARGET).is(&KeyRef::new(&same, Scope::TARGET)));
+            assert!(!key(&call, Scope::TARGET).is(&KeyRef::new(&other, Scope::TARGET)));
+            assert!(call.names.expect("names").text.capacity() < 1_024);
+        }
+        let name = "n".repeat(256);
+        assert_eq!(Call::to(&name).name(Name::Target), Some(&*name));
+    }
+
+    #[test]
+    fn no_name_can_be_taken_for_a_line_or_a_name_beside_it() {
+        let shown = |name: &str| key(&Call::to("crm").operation(name), Scope::TARGET | Scope::OPERATION).to_string();
+        assert_eq!(shown("openai/gpt-4o:free"), "target=crm operation=openai/gpt-4o:free");
+        for hostile in
+            ["a\nERROR killed", "a\0b", "\u{202e}b", "a tenant=acme", "\u{1b}[2J", "a=b", "\"", "", "a, tenant b"]
+        {
+            let line = shown(hostile);
+            assert_eq!(line, format!("target=crm operation={hostile:?}"));
+            assert!(line.chars().all(|c| c == ' ' || c.is_ascii_graphic()), "{line:?}");
+            let call = Call::to("crm").operation(hostile);
+            let refused =
+                crate::Rejected::new("semantic_breaker", crate::Refusal::Open, Scope::TARGET, &call).to_string();
+            assert!(refused.ends_with(&format!(", operation {hostile:?})")), "{refused}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tower::BoxError;
 
 use crate::{
     adapt::without_url,
-    call::{Call, Effect, Name, Scope},
+    call::{Call, Effect, Name, Scope, Shown},
     reason::{Class, Reason},
     verdict::Verdict,
 };
@@ -416,7 +416,7 @@ impl fmt::Display for Rejected {
         write!(f, "{}: {} (scope {}", self.layer, self.code, self.scope)?;
         for (word, name) in [("target", Name::Target), ("operation", Name::Operation), ("tenant", Name::Tenant)] {
             if let Some(value) = self.call.name(name) {
-                write!(f, ", {word} {}", value.escape_debug())?;
+                write!(f, ", {word} {}", Shown(value))?;
             }
         }
         if let Some(cause) = self.cause {
