@@ -291,7 +291,7 @@ pub fn error_reason(status: u16, error: &StatedError, effect: Effect) -> Reason 
         409 | 423 | 425 => Reason::Conflict,
         // Anthropic's 413 and OpenAI's are both about the size of the input.
         413 => Reason::ContextOverflow,
-        424 | 499 => on_read(Reason::ServerError),
+        424 | 460 | 499 => on_read(Reason::ServerError),
         429 => on_read(Reason::RateLimited),
         451 => Reason::PolicyDenied,
         503 | 529 => on_read(Reason::Overloaded),
