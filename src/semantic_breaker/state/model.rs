@@ -230,7 +230,9 @@ impl Model {
                 self.limited(hint, ended.admitted, after_hold, held.is_some());
             } else if ended.kind == Kind::Good && after_hold {
                 self.hintless = 0;
-                self.hold = self.hold.filter(|_| held.is_none());
+                if held.is_some() {
+                    (self.hold, self.latest_hint) = (None, None);
+                }
             }
         }
         if forced || (late && held.is_none()) {
