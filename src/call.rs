@@ -5,6 +5,7 @@ mod key;
 mod scope;
 
 use std::{
+    borrow::Cow,
     fmt,
     hash::{BuildHasher, Hasher},
     sync::{Arc, OnceLock},
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 pub use self::action::ActionId;
-pub(crate) use self::key::{KeyBuf, KeyRef};
+pub(crate) use self::key::{KeyBuf, KeyRef, Shown};
 use self::scope::NAMES;
 pub use self::scope::{Name, Scope};
 
@@ -39,7 +40,9 @@ pub enum Effect {
 /// What a request is, before it is sent: who asks, what is asked, what it may do.
 ///
 /// Names are hashed once, when they are set; cloning a call is one reference count. [`Call::new`] allocates nothing,
-/// and a call without any name shares the state of all nameless calls.
+/// and a call without any name shares the state of all nameless calls. A name of more than 256 bytes is kept as its
+/// beginning and a hash of the whole, keyed for this process: whoever may make up names shall not decide how much is
+/// kept of them.
 ///
 /// ```
 /// # use tower_belay::{Call, Effect, Name};
@@ -146,10 +149,7 @@ impl Call {
     /// that is logged or kept can be turned back into one.
     #[must_use]
     pub fn credential_secret(self, secret: &[u8]) -> Self {
-        let hash = secret_seed().hash_one(secret);
-        let digit = |at: u32| char::from_digit((hash >> (60 - 4 * at)) as u32 & 0xf, 16).unwrap_or('0') as u8;
-        let mut id = [b'#'; 17];
-        id[1..].iter_mut().zip(0..).for_each(|(byte, at)| *byte = digit(at));
+        let id = keyed_digest(secret);
         self.with(Name::Credential, std::str::from_utf8(&id).unwrap_or_default())
     }
 
@@ -286,6 +286,7 @@ impl Call {
     }
 
     fn with(mut self, name: Name, value: &str) -> Self {
+        let value = &*cut(value);
         let names = self.names_mut();
         let start = names.text.len() as u32;
         names.text.push_str(value);
@@ -319,6 +320,32 @@ impl fmt::Debug for Call {
     }
 }
 
+/// The beginning of a name that is too long, with a digest of all of it.
+fn cut(name: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 256;
+    if name.len() <= LONGEST {
+        return Cow::Borrowed(name);
+    }
+    let digest = keyed_digest(name.as_bytes());
+    let mut end = LONGEST - digest.len();
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut cut = String::with_capacity(LONGEST);
+    cut.push_str(&name[..end]);
+    cut.push_str(str::from_utf8(&digest).unwrap_or_default());
+    Cow::Owned(cut)
+}
+
+/// `#` and a hash in hexadecimal digits, keyed for this process.
+fn keyed_digest(bytes: &[u8]) -> [u8; 17] {
+    let hash = secret_seed().hash_one(bytes);
+    let digit = |at: u32| char::from_digit((hash >> (60 - 4 * at)) as u32 & 0xf, 16).unwrap_or('0') as u8;
+    let mut digest = [b'#'; 17];
+    digest[1..].iter_mut().zip(0..).for_each(|(byte, at)| *byte = digit(at));
+    digest
+}
+
 fn hash_name(value: &str) -> u64 {
     static SEED: OnceLock<DefaultHashBuilder> = OnceLock::new();
     let mut hasher = SEED.get_or_init(DefaultHashBuilder::default).build_hasher();
@@ -336,6 +363,10 @@ fn secret_seed() -> &'static std::hash::RandomState {
 mod tests {
     use super::*;
 
+    fn key(call: &Call, scope: Scope) -> KeyBuf {
+        KeyRef::new(call, scope).to_owned()
+    }
+
     #[test]
     fn setting_a_name_again_replaces_it_and_leaves_clones_alone() {
         let first = Call::to("one");
@@ -343,6 +374,38 @@ mod tests {
         assert_eq!((first.name(Name::Target), second.name(Name::Target)), (Some("one"), Some("two")));
         let plain = Call::to("two");
         assert!(KeyRef::new(&second, Scope::TARGET).to_owned().is(&KeyRef::new(&plain, Scope::TARGET)));
+    }
+
+    #[test]
+    fn of_a_long_name_little_is_kept_and_it_is_still_another_name() {
+        for letter in ["a", "\u{e9}", "\u{1f980}"] {
+            let name = letter.repeat(10 << 20);
+            let (call, same, other) = (Call::to(&name), Call::to(&name), Call::to(&format!("{name}!")));
+            let kept = call.name(Name::Target).expect("it is set");
+            assert!(kept.len() <= 256 && kept.starts_with(&letter.repeat(50)), "{kept}");
+            assert!(key(&call, Scope::TARGET).is(&KeyRef::new(&same, Scope::TARGET)));
+            assert!(!key(&call, Scope::TARGET).is(&KeyRef::new(&other, Scope::TARGET)));
+            assert!(call.names.expect("names").text.capacity() < 1_024);
+        }
+        let name = "n".repeat(256);
+        assert_eq!(Call::to(&name).name(Name::Target), Some(&*name));
+    }
+
+    #[test]
+    fn no_name_can_be_taken_for_a_line_or_a_name_beside_it() {
+        let shown = |name: &str| key(&Call::to("crm").operation(name), Scope::TARGET | Scope::OPERATION).to_string();
+        assert_eq!(shown("openai/gpt-4o:free"), "target=crm operation=openai/gpt-4o:free");
+        for hostile in
+            ["a\nERROR killed", "a\0b", "\u{202e}b", "a tenant=acme", "\u{1b}[2J", "a=b", "\"", "", "a, tenant b"]
+        {
+            let line = shown(hostile);
+            assert_eq!(line, format!("target=crm operation={hostile:?}"));
+            assert!(line.chars().all(|c| c == ' ' || c.is_ascii_graphic()), "{line:?}");
+            let call = Call::to("crm").operation(hostile);
+            let refused =
+                crate::Rejected::new("semantic_breaker", crate::Refusal::Open, Scope::TARGET, &call).to_string();
+            assert!(refused.ends_with(&format!(", operation {hostile:?})")), "{refused}");
+        }
     }
 
     #[test]

@@ -18,7 +18,8 @@ use crate::{
     semantic_breaker::{Circuit, Signal, State},
 };
 
-/// Hears every decision of a layer. It is called outside of all locks, on the caller's task: it must not block.
+/// Hears every decision of a layer. It is called outside of all locks, on the caller's task: it must not block. It may
+/// steer the layer it hears, and then hears of that too. A panic in it is caught and logged, and changes no decision.
 ///
 /// Closures are listeners:
 ///

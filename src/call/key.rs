@@ -127,12 +127,27 @@ impl fmt::Display for KeyBuf {
         let mut first = true;
         for ((_, word), end) in Name::WORDS.iter().zip(self.ends) {
             if end != u32::MAX {
-                write!(f, "{}{word}={}", if first { "" } else { " " }, &self.text[start..end as usize])?;
+                let value = Shown(&self.text[start..end as usize]);
+                write!(f, "{}{word}={value}", if first { "" } else { " " })?;
                 start = end as usize;
                 first = false;
             }
         }
         if first { f.write_str("all") } else { Ok(()) }
+    }
+}
+
+/// A name as it may stand in a line of text: quoted where it could be taken for more than a name.
+pub(crate) struct Shown<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/#@+~%$!*".contains(c);
+        if !self.0.is_empty() && self.0.chars().all(is_plain) {
+            f.write_str(self.0)
+        } else {
+            fmt::Debug::fmt(self.0, f)
+        }
     }
 }
 

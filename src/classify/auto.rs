@@ -206,6 +206,15 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn an_answer_of_grpc_web_ends_cleanly_with_its_body() {
+        let response = Response::builder().header("content-type", "application/grpc-web+proto");
+        let response = response.body(BodyScript::new().data("\0\0\0\0\0")).expect("a response");
+        assert_eq!(Auto.head(&Call::new(), &response), Head::Open);
+        let watched = Auto.watch(&Call::new(), response, Completion::none());
+        assert!(watched.into_body().collect().await.is_ok());
+    }
+
     #[cfg(all(feature = "reqwest", feature = "wire"))]
     #[test]
     fn a_body_of_reqwest_is_read_where_it_lies_in_memory() {

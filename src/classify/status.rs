@@ -16,8 +16,8 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The reason behind an HTTP status for a call with this effect.
 ///
-/// Above `ReadOnly` no 5xx proves that nothing was applied, nor does a 429 or 503 without the server's own
-/// `retry-after`: those are [`Reason::Unproven`].
+/// Above `ReadOnly` no 5xx proves that nothing was applied, nor that a call was given up on its way (424, 460, 499), nor
+/// does a 429 or 503 without the server's own `retry-after`: those are [`Reason::Unproven`].
 pub(crate) fn status_reason(status: u16, effect: Effect, refused: Proof) -> Reason {
     let reason = match status {
         0..=399 => return Reason::Completed,
@@ -29,6 +29,8 @@ pub(crate) fn status_reason(status: u16, effect: Effect, refused: Proof) -> Reas
         409 | 423 | 425 => Reason::Conflict,
         429 => Reason::RateLimited,
         451 => Reason::PolicyDenied,
+        // Somebody in between, or behind, gave it up.
+        424 | 460 | 499 => Reason::ServerError,
         400..=499 => Reason::InvalidRequest,
         504 | 522 | 524 => Reason::Timeout,
         503 | 529 => Reason::Overloaded,
@@ -36,6 +38,7 @@ pub(crate) fn status_reason(status: u16, effect: Effect, refused: Proof) -> Reas
     };
     let unproven = match status {
         429 | 503 | 529 => refused == Proof::None,
+        424 | 460 | 499 => true,
         code => code >= 500,
     };
     if effect > Effect::ReadOnly && unproven { Reason::Unproven } else { reason }
@@ -97,7 +100,7 @@ mod tests {
 
     #[test]
     fn above_read_only_a_server_error_proves_nothing() {
-        for code in [500, 502, 503, 504, 529, 599] {
+        for code in [424, 460, 499, 500, 502, 503, 504, 529, 599] {
             assert_eq!(status_reason(code, Effect::Reversible, Proof::None), Reason::Unproven);
             assert_ne!(status_reason(code, Effect::ReadOnly, Proof::None), Reason::Unproven);
         }

@@ -5,7 +5,7 @@ use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use crate::{
-    call::{Call, Effect, Name, Scope},
+    call::{Call, Effect, Name, Scope, Shown},
     reason::{Class, Reason},
     verdict::Verdict,
 };
@@ -220,7 +220,7 @@ impl fmt::Display for Rejected {
         write!(f, "{}: {} (scope {}", self.layer, self.code, self.scope)?;
         for (word, name) in [("target", Name::Target), ("operation", Name::Operation), ("tenant", Name::Tenant)] {
             if let Some(value) = self.call.name(name) {
-                write!(f, ", {word} {}", value.escape_debug())?;
+                write!(f, ", {word} {}", Shown(value))?;
             }
         }
         if let Some(cause) = self.cause {

@@ -8,12 +8,13 @@ use super::{
     plan::Plan,
     shared::{LAYER, Shared},
     state::{Admit, Ask, Cell, LeaseId, Settled, needs_cell},
+    tell::no_room,
     words::{Circuit, Signal},
 };
 use crate::{
     call::{Call, Effect, KeyRef},
     error::{Error, Refusal, Rejected},
-    keyed::At,
+    keyed::{At, Claim},
     reason::{Class, Impact, Reason},
     verdict::Verdict,
 };
@@ -66,8 +67,8 @@ impl Shared {
     #[inline]
     pub(super) fn admit(&self, call: &Call) -> Result<Pass, NotAdmitted> {
         let plan = self.plan();
-        // The epoch before the marks: a trip marks its key before it begins a phase, so whoever sees the phase's
-        // number also sees the mark.
+        // The epoch before the marks and the cells: a trip marks its key before it begins a phase, so whoever sees the
+        // phase's number also sees the mark, and whoever passed a cell before its phase began is late for it.
         let stamp = self.epoch.load(Ordering::Acquire);
         if plan.refuses_all() {
             return Err(NotAdmitted::Refused(self.refusal_of_all(call)));
@@ -101,9 +102,15 @@ impl Shared {
                 continue;
             }
             let scope = plan.scope(circuit, call);
-            let admit = |cell: &mut Cell| cell.admit(&ask, self.moment(now, &card, &mut || self.next_epoch()));
+            let admit = |cell: &mut Cell| {
+                let (admit, changes) = cell.admit(&ask, self.moment(now, &card, &mut || self.next_epoch()));
+                Some((admit, changes, cell.since()))
+            };
             let looked = self.cells[circuit as usize].look(call, scope, &At { now, rules: &*card }, admit);
-            let Some((admit, changes)) = looked else { continue };
+            let Some((admit, changes, since)) = looked else { continue };
+            // Asking may have begun a phase, to which this call then belongs; what begins after it was asked does not
+            // count it, and the listener that is told next may begin anything.
+            pass.stamp = pass.stamp.max(since);
             self.tell(circuit, call, plan, &changes);
             match admit {
                 Admit::Pass => {}
@@ -126,8 +133,6 @@ impl Shared {
                 }
             }
         }
-        // Asking may have begun a phase, to which this call then belongs.
-        pass.stamp = self.epoch.load(Ordering::Acquire);
         if let (Some(lease), Some(leases)) = (probe, &mut pass.leases) {
             leases[lease.circuit as usize] = None;
         }
@@ -181,12 +186,22 @@ impl Shared {
             let settle = |cell: &mut Cell| cell.settle(&settled, self.moment(now, &card, &mut || self.next_epoch()));
             let (cells, scope) = (&self.cells[circuit as usize], plan.scope(circuit, call));
             let at = At { now, rules: &*card };
-            let changes = if needs_cell(circuit, &settled, &card) {
-                cells.make(call, scope, &at, || self.new_cell(circuit, now), settle)
-            } else {
-                cells.look(call, scope, &at, settle).unwrap_or_default()
+            // A probe's outcome belongs to the cell that gave the slot, wherever a new one would be made now.
+            let held = settled
+                .lease
+                .and_then(|lease| cells.look(call, scope, &at, |cell| cell.holds(lease).then(|| settle(cell))));
+            let changes = match held {
+                Some(changes) => Some(changes),
+                None if needs_cell(circuit, &settled, &card) => {
+                    let made = cells.make(call, scope, Claim::Call, &at, || self.new_cell(circuit, now), settle);
+                    if made.is_none() {
+                        no_room(circuit);
+                    }
+                    made
+                }
+                None => cells.look(call, scope, &at, |cell| Some(settle(cell))),
             };
-            self.tell(circuit, call, plan, &changes);
+            self.tell(circuit, call, plan, &changes.unwrap_or_default());
         }
     }
 
@@ -203,7 +218,8 @@ impl Shared {
     pub(super) fn release_lease(&self, call: &Call, ProbeLease { circuit, lease }: ProbeLease) {
         let card = self.card();
         let at = At { now: Instant::now(), rules: &*card };
-        self.cells[circuit as usize].look(call, self.plan().scope(circuit, call), &at, |cell| cell.release(lease));
+        let release = |cell: &mut Cell| cell.release(lease).then_some(());
+        self.cells[circuit as usize].look(call, self.plan().scope(circuit, call), &at, release);
     }
 
     pub(super) fn reason_of_abandoned(&self, waited: Duration) -> Reason {

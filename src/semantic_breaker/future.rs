@@ -11,7 +11,12 @@ use std::{
 use pin_project_lite::pin_project;
 use tower::BoxError;
 
-use super::{admission::Admission, decide::NotAdmitted, shared::Shared};
+use super::{
+    admission::Admission,
+    decide::NotAdmitted,
+    probing::{ProbeSlot, run_probes},
+    shared::Shared,
+};
 use crate::{
     body::Completion,
     call::Call,
@@ -55,7 +60,8 @@ impl<F, C> ResponseFuture<F, C> {
         match refused {
             NotAdmitted::Refused(error) => Self::refused(error),
             NotAdmitted::Probe(lease) => {
-                Self { state: State::Probing { refusal: Mutex::new(Box::pin(shared.clone().run_probes(call, lease))) } }
+                let probes = run_probes(ProbeSlot::new(shared, &call, lease));
+                Self { state: State::Probing { refusal: Mutex::new(Box::pin(probes)) } }
             }
         }
     }

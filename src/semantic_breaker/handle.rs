@@ -126,7 +126,7 @@ impl BreakerHandle {
     /// It is known now whether this write was applied. When fewer than the threshold are left unknown, writes that
     /// were stopped for them go on.
     pub fn reconciled(&self, call: &Call, action: ActionId) {
-        self.shared.operate(Circuit::Writes, call, |cell, moment| cell.reconciled(action, moment));
+        self.shared.reconciled(call, action);
     }
 
     /// The kill switch: refuses every call of every key until [`revive`](BreakerHandle::revive).

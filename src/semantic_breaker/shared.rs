@@ -44,7 +44,13 @@ pub(super) struct Shared {
 }
 
 /// The caps of a circuit's map. A gateway's own fleet of targets is in the hundreds; only unhealthy keys count.
-const LIMITS: Limits = Limits { per_tenant: 1_024, total: 65_536, idle: Duration::from_secs(600) };
+///
+/// A key over them shares its tenant's state where that asks how a target is. It never does where somebody is to blame:
+/// nobody is blocked for what another actor or credential did, and the target itself still refuses both.
+const fn limits(circuit: Circuit) -> Limits {
+    let shares = matches!(circuit, Circuit::Health | Circuit::Writes);
+    Limits { per_tenant: 1_024, total: 65_536, idle: Duration::from_secs(600), shares }
+}
 
 impl Kept for Cell {
     type Rules = TripCard;
@@ -75,7 +81,7 @@ impl Shared {
         Self {
             plan: AtomicU64::new(plan.bits()),
             epoch: AtomicU64::new(1),
-            cells: std::array::from_fn(|_| Keyed::new(LIMITS)),
+            cells: Circuit::ALL.map(|circuit| Keyed::new(limits(circuit))),
             card: Mutex::new(Arc::new(card)),
             invalid: Mutex::new(invalid),
             probe: Mutex::default(),

@@ -289,8 +289,6 @@ pub fn error_reason(status: u16, error: &StatedError, effect: Effect) -> Reason 
         0 => on_read(Reason::ServerError),
         // Anthropic's 413 and OpenAI's are both about the size of the input.
         413 => Reason::ContextOverflow,
-        // A provider states these when something that it depends on failed, or hung up.
-        424 | 499 => on_read(Reason::ServerError),
         400.. => status_reason(status, effect, Proof::None),
         _ => Reason::Unclassified,
     }

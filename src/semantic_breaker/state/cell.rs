@@ -81,6 +81,11 @@ impl Cell {
         }
     }
 
+    /// The epoch at which the phase began.
+    pub(crate) const fn since(&self) -> u64 {
+        self.since
+    }
+
     /// Whether a call may pass.
     pub(crate) fn admit(&mut self, ask: &Ask, mut moment: Moment<'_>) -> (Admit, Changes) {
         let moment = &mut moment;
