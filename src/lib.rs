@@ -120,8 +120,10 @@
 //! - **Cancelling.** A future or a body may be dropped at any point: what it held is settled once.
 //! - **State** lives in the layer: its clones, its services and all their connections share it. Keep the layer, or
 //!   its handle, in a variable, and make one of each.
-//! - **Names** come from code, from the URI and from an API key's hash, never from other headers. A request to a
-//!   server names no target: there, name one (see the example of [`respond`]).
+//! - **Names** come from code, from the URI and from an API key's hash, never from other headers. All three are the
+//!   caller's own on the way out. On a server they are its client's: a request names no target, or with HTTP/2 and in
+//!   absolute form whatever the client says, and brings any key it likes. There, name all of them with
+//!   [`classify_http`], and a tenant (see the example of [`respond`]).
 //! - **Time** is tokio's, so that tests may pause it. No layer starts a task or holds a lock across an await.
 //! - **Configurations** are plain structs with defaults, setters and serde; `try_new` says which value is impossible.
 //!

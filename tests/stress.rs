@@ -8,10 +8,11 @@ use std::{
     },
     task::{Context, Poll, Waker},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::FutureExt as _;
+use tokio::time::Instant;
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_belay::{
     Call, Effect, Error, Reason, Scope, SemanticBreakerLayer, TripCard, classify_fn,

@@ -45,6 +45,9 @@ use crate::{
 /// The second and third row hold for [`new`](ReqwestService::new) alone, which turns redirects and reqwest's own
 /// retries off: what was redirected was sent before. Of a client that came ready-made nothing is known.
 ///
+/// The third row holds that nobody acts before the body came. With HTTP/2 a server may get the head, withhold the window
+/// for the body and act all the same: do not repeat writes to a target that does.
+///
 /// Errors hold no URL, since a query may hold a key. A body that breaks off is judged by the layer that watches it.
 ///
 /// Requests may have any body that is `Into<reqwest::Body>`: `Bytes`, `String`, `Vec<u8>`, `&'static str`,

@@ -30,6 +30,13 @@ use crate::{
 /// `ReadOnly` as long as their body can be read and asks for no provider-executed tool and no background work;
 /// `GET`, `HEAD` and `OPTIONS` are `ReadOnly`; all else is `Sensitive`.
 ///
+/// All of this describes requests that go out. On a server the URI, the method and the key are chosen by its client: name
+/// the call with [`classify_http`](super::classify_http) there.
+///
+/// What an answer says is believed: a 429 or 503 with a `retry-after`, a gRPC status 8 or 14 with a pushback and most
+/// 4xx mean that nothing was applied. A server that lies about that can have a write repeated; for one that may, judge
+/// its answers with a classifier of your own.
+///
 #[cfg_attr(feature = "wire", doc = "[`ProviderLayer`]: crate::provider::ProviderLayer")]
 #[cfg_attr(not(feature = "wire"), doc = "[`ProviderLayer`]: crate#rooms-and-features")]
 #[derive(Debug, Clone, Copy, Default)]

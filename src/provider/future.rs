@@ -122,7 +122,8 @@ where
     B::Error: Into<BoxError>,
 {
     parts.extensions.insert(reader.answer());
-    if changed {
+    // A stream is over with its terminator, whatever length it was to have.
+    if changed || reader.is_stream() {
         parts.headers.remove(header::CONTENT_LENGTH);
     }
     let body = match head {

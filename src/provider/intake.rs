@@ -84,6 +84,11 @@ impl Intake {
         self.settling || (self.begun && self.question.config.delivery == Delivery::Live)
     }
 
+    /// Whether it is read event by event.
+    pub(super) fn is_stream(&self) -> bool {
+        self.mode == Mode::Stream
+    }
+
     /// Whether an error or the terminator came.
     pub(super) fn is_settling(&self) -> bool {
         self.settling
