@@ -1,18 +1,24 @@
 //! What a request is, before it is sent: [`Call`], its [`Effect`], and the [`Scope`]s that share state.
 
+mod action;
+mod key;
+mod scope;
+
 use std::{
+    borrow::Cow,
     fmt,
     hash::{BuildHasher, Hasher},
-    ops::BitOr,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
 
 use hashbrown::DefaultHashBuilder;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
+
+pub use self::action::ActionId;
+pub(crate) use self::key::{KeyBuf, KeyRef, Shown};
+use self::scope::NAMES;
+pub use self::scope::{Name, Scope};
 
 /// What a call may do to the world. Unknown is [`Effect::Sensitive`].
 ///
@@ -31,180 +37,12 @@ pub enum Effect {
     Sensitive,
 }
 
-/// One of the names a [`Call`] can carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Name {
-    /// The customer or workspace that everything else nests under.
-    Tenant,
-    /// The person or service on whose behalf the call is made.
-    Actor,
-    /// The class of agent, such as `researcher`.
-    Agent,
-    /// One run of an agent.
-    Run,
-    /// One conversation.
-    Conversation,
-    /// The provider or tool that is called.
-    Target,
-    /// The model, endpoint or operation of the target.
-    Operation,
-    /// The credential used, as a keyed hash (see [`Call::credential_secret`]).
-    Credential,
-}
-
-const NAMES: usize = 8;
-
-/// Which of a call's names share one state. Every scope but [`Scope::GLOBAL`] nests under the tenant.
-///
-/// ```
-/// # use tower_belay::Scope;
-/// let scope = Scope::TARGET | Scope::OPERATION;
-/// assert!(scope.contains(Scope::TARGET));
-/// assert_eq!(scope.to_string(), "target|operation");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Scope(u8);
-
-impl Scope {
-    /// One state for everything, whatever the tenant.
-    pub const GLOBAL: Self = Self(0);
-    /// One state a tenant.
-    pub const TENANT: Self = Self::of(Name::Tenant);
-    /// One state an actor.
-    pub const ACTOR: Self = Self::of(Name::Actor);
-    /// One state an agent class.
-    pub const AGENT: Self = Self::of(Name::Agent);
-    /// One state a run.
-    pub const RUN: Self = Self::of(Name::Run);
-    /// One state a conversation.
-    pub const CONVERSATION: Self = Self::of(Name::Conversation);
-    /// One state a target.
-    pub const TARGET: Self = Self::of(Name::Target);
-    /// One state an operation.
-    pub const OPERATION: Self = Self::of(Name::Operation);
-    /// One state a credential.
-    pub const CREDENTIAL: Self = Self::of(Name::Credential);
-
-    const WORDS: [(&'static str, Self); NAMES] = [
-        ("tenant", Self::TENANT),
-        ("actor", Self::ACTOR),
-        ("agent", Self::AGENT),
-        ("run", Self::RUN),
-        ("conversation", Self::CONVERSATION),
-        ("target", Self::TARGET),
-        ("operation", Self::OPERATION),
-        ("credential", Self::CREDENTIAL),
-    ];
-
-    const fn of(name: Name) -> Self {
-        Self(1 << name as u8)
-    }
-
-    pub(crate) const fn bits(self) -> u8 {
-        self.0
-    }
-
-    pub(crate) const fn from_bits(bits: u8) -> Self {
-        Self(bits)
-    }
-
-    /// Whether all of `other` is in this scope.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// The names that make up a key of this scope: its own, and the tenant under which all but GLOBAL nest.
-    const fn key_bits(self) -> u16 {
-        if self.0 == 0 { 0 } else { (self.0 | Self::TENANT.0) as u16 }
-    }
-}
-
-impl BitOr for Scope {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == 0 {
-            return f.write_str("global");
-        }
-        let mut first = true;
-        for (word, _) in Self::WORDS.iter().filter(|(_, scope)| self.contains(*scope)) {
-            f.write_str(if first { "" } else { "|" })?;
-            f.write_str(word)?;
-            first = false;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Scope({self})")
-    }
-}
-
-impl From<Scope> for String {
-    fn from(scope: Scope) -> Self {
-        scope.to_string()
-    }
-}
-
-impl TryFrom<String> for Scope {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        if text == "global" {
-            return Ok(Self::GLOBAL);
-        }
-        text.split('|').try_fold(Self::GLOBAL, |scope, word| {
-            let known = Self::WORDS.iter().find(|(known, _)| *known == word.trim());
-            known.map(|(_, bit)| scope | *bit).ok_or_else(|| format!("unknown scope `{}`", word.trim()))
-        })
-    }
-}
-
-/// The identity of an intended effect: equal for every attempt at it, new for every new intent.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ActionId(u128);
-
-impl ActionId {
-    /// A new id, unique in this process and random across processes.
-    pub fn fresh() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let count = NEXT.fetch_add(1, Ordering::Relaxed);
-        let high = std::hash::RandomState::new().hash_one(count);
-        Self((u128::from(high) << 64) | u128::from(secret_seed().hash_one(count)))
-    }
-
-    /// An id from the caller's own idempotency key.
-    pub fn from_key(key: u128) -> Self {
-        Self(key)
-    }
-}
-
-impl fmt::Display for ActionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-impl fmt::Debug for ActionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ActionId({self})")
-    }
-}
-
 /// What a request is, before it is sent: who asks, what is asked, what it may do.
 ///
-/// Names are hashed once, when they are set; cloning a call is one reference count. A call without any name
-/// allocates nothing, and shares the state of all nameless calls.
+/// Names are hashed once, when they are set; cloning a call is one reference count. [`Call::new`] allocates nothing,
+/// and a call without any name shares the state of all nameless calls. A name of more than 256 bytes is kept as its
+/// beginning and a hash of the whole, keyed for this process: whoever may make up names shall not decide how much is
+/// kept of them.
 ///
 /// ```
 /// # use tower_belay::{Call, Effect, Name};
@@ -220,6 +58,8 @@ pub struct Call {
     turn: u32,
     step: u32,
     queue: u32,
+    /// A layer further out repeats this call.
+    repeated: bool,
     estimate: Option<u64>,
     deadline: Option<Instant>,
 }
@@ -245,6 +85,7 @@ impl Call {
             turn: 0,
             step: 0,
             queue: 0,
+            repeated: false,
             estimate: None,
             deadline: None,
         }
@@ -308,10 +149,7 @@ impl Call {
     /// that is logged or kept can be turned back into one.
     #[must_use]
     pub fn credential_secret(self, secret: &[u8]) -> Self {
-        let hash = secret_seed().hash_one(secret);
-        let digit = |at: u32| char::from_digit((hash >> (60 - 4 * at)) as u32 & 0xf, 16).unwrap_or('0') as u8;
-        let mut id = [b'#'; 17];
-        id[1..].iter_mut().zip(0..).for_each(|(byte, at)| *byte = digit(at));
+        let id = keyed_digest(secret);
         self.with(Name::Credential, std::str::from_utf8(&id).unwrap_or_default())
     }
 
@@ -358,7 +196,8 @@ impl Call {
         self
     }
 
-    /// Sets the identity of the intended effect, equal for every attempt at it.
+    /// Sets the identity of the intended effect, equal for every attempt at it. A write without one cannot be
+    /// reconciled when its outcome is unknown.
     #[must_use]
     pub fn action(mut self, action: ActionId) -> Self {
         self.names_mut().action = Some(action);
@@ -424,13 +263,15 @@ impl Call {
         self.names.as_ref()?.fingerprint
     }
 
-    /// This call's names, with what `attached` alone knows: attempt, deadline, action, turn and step.
+    /// This call, with what `attached` alone knows: attempt, turn, step and queue; and, where this call does not say
+    /// them itself, deadline, estimate and action.
     #[must_use]
     pub fn inherit(mut self, attached: &Call) -> Self {
         self.attempt = attached.attempt;
         self.turn = attached.turn;
         self.step = attached.step;
         self.queue = attached.queue;
+        self.repeated = attached.repeated;
         self.deadline = self.deadline.or(attached.deadline);
         self.estimate = self.estimate.or(attached.estimate);
         if self.action_id().is_none() && attached.action_id().is_some() {
@@ -439,7 +280,13 @@ impl Call {
         self
     }
 
+    /// Says whether nobody repeats this call yet; from now on somebody does.
+    pub(crate) const fn begin_attempts(&mut self) -> bool {
+        !std::mem::replace(&mut self.repeated, true)
+    }
+
     fn with(mut self, name: Name, value: &str) -> Self {
+        let value = &*cut(value);
         let names = self.names_mut();
         let start = names.text.len() as u32;
         names.text.push_str(value);
@@ -464,9 +311,8 @@ impl Default for Call {
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut s = f.debug_struct("Call");
-        for (word, scope) in Scope::WORDS {
-            let name = ALL_NAMES.iter().find(|name| Scope::of(**name) == scope);
-            if let Some(value) = name.and_then(|name| self.name(*name)) {
+        for (name, word) in Name::WORDS {
+            if let Some(value) = self.name(name) {
                 s.field(word, &value);
             }
         }
@@ -474,144 +320,30 @@ impl fmt::Debug for Call {
     }
 }
 
-const ALL_NAMES: [Name; NAMES] = [
-    Name::Tenant,
-    Name::Actor,
-    Name::Agent,
-    Name::Run,
-    Name::Conversation,
-    Name::Target,
-    Name::Operation,
-    Name::Credential,
-];
-
-/// A key of one scope, borrowed from a call: compared name by name, never by hash alone.
-#[derive(Clone, Copy)]
-pub(crate) struct KeyRef<'a> {
-    names: Option<&'a Names>,
-    bits: u16,
-    hash: u64,
+/// The beginning of a name that is too long, with a digest of all of it.
+fn cut(name: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 256;
+    if name.len() <= LONGEST {
+        return Cow::Borrowed(name);
+    }
+    let digest = keyed_digest(name.as_bytes());
+    let mut end = LONGEST - digest.len();
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut cut = String::with_capacity(LONGEST);
+    cut.push_str(&name[..end]);
+    cut.push_str(str::from_utf8(&digest).unwrap_or_default());
+    Cow::Owned(cut)
 }
 
-/// Marks the state that keys of a tenant share when there is no room for their own.
-const OVERFLOW: u16 = 0x100;
-
-impl<'a> KeyRef<'a> {
-    #[inline]
-    pub(crate) fn new(call: &'a Call, scope: Scope) -> Self {
-        Self::of(call.names.as_deref(), scope.key_bits())
-    }
-
-    /// The state that keys of this tenant share when there is no room for their own.
-    pub(crate) fn overflow_of_tenant(call: &'a Call) -> Self {
-        Self::of(call.names.as_deref(), Scope::TENANT.key_bits() | OVERFLOW)
-    }
-
-    /// The state that everybody shares when there is no room even for tenants.
-    pub(crate) fn overflow_of_all() -> Self {
-        Self::of(None, OVERFLOW)
-    }
-
-    #[inline]
-    fn of(names: Option<&'a Names>, bits: u16) -> Self {
-        let mut hash = u64::from(bits) ^ 0x9e37_79b9_7f4a_7c15;
-        if let Some(names) = names {
-            let mut rest = bits as u8 & names.set;
-            while rest != 0 {
-                let index = rest.trailing_zeros() as usize;
-                rest &= rest - 1;
-                let part = names.hashes[index].rotate_left(index as u32 * 8);
-                hash = (hash ^ part).wrapping_mul(0xd6e8_feb8_6659_fd93);
-                hash ^= hash >> 32;
-            }
-        }
-        Self { names, bits, hash }
-    }
-
-    pub(crate) const fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    fn part(&self, index: usize) -> Option<&'a str> {
-        let names = self.names?;
-        let (start, end) = names.spans[index];
-        (names.set & self.bits as u8 & (1 << index) != 0).then(|| &names.text[start as usize..end as usize])
-    }
-
-    /// The tenant that the key nests under.
-    pub(crate) fn tenant(&self) -> &'a str {
-        self.part(Name::Tenant as usize).unwrap_or("")
-    }
-
-    pub(crate) fn to_owned(self) -> KeyBuf {
-        let mut text = String::new();
-        let mut ends = [u32::MAX; NAMES];
-        for (index, end) in ends.iter_mut().enumerate() {
-            if let Some(part) = self.part(index) {
-                text.push_str(part);
-                *end = text.len() as u32;
-            }
-        }
-        KeyBuf { text: text.into_boxed_str(), ends, bits: self.bits, hash: self.hash }
-    }
-}
-
-/// A key of one scope that owns its names.
-#[derive(Clone)]
-pub(crate) struct KeyBuf {
-    text: Box<str>,
-    /// Where each name ends; `u32::MAX` where it is absent.
-    ends: [u32; NAMES],
-    bits: u16,
-    hash: u64,
-}
-
-impl KeyBuf {
-    pub(crate) const fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    pub(crate) const fn is_overflow(&self) -> bool {
-        self.bits & OVERFLOW != 0
-    }
-
-    pub(crate) fn tenant(&self) -> &str {
-        match self.ends[Name::Tenant as usize] {
-            u32::MAX => "",
-            end => &self.text[..end as usize],
-        }
-    }
-
-    pub(crate) fn is(&self, key: &KeyRef<'_>) -> bool {
-        if self.hash != key.hash || self.bits != key.bits {
-            return false;
-        }
-        let mut start = 0;
-        self.ends.iter().enumerate().all(|(index, end)| match (*end, key.part(index)) {
-            (u32::MAX, None) => true,
-            (u32::MAX, Some(_)) | (_, None) => false,
-            (end, Some(part)) => {
-                let stored = &self.text[start..end as usize];
-                start = end as usize;
-                stored == part
-            }
-        })
-    }
-}
-
-impl fmt::Display for KeyBuf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut start = 0;
-        let mut first = true;
-        for ((word, _), end) in Scope::WORDS.iter().zip(self.ends) {
-            if end != u32::MAX {
-                write!(f, "{}{word}={}", if first { "" } else { " " }, &self.text[start..end as usize])?;
-                start = end as usize;
-                first = false;
-            }
-        }
-        if first { f.write_str("all") } else { Ok(()) }
-    }
+/// `#` and a hash in hexadecimal digits, keyed for this process.
+fn keyed_digest(bytes: &[u8]) -> [u8; 17] {
+    let hash = secret_seed().hash_one(bytes);
+    let digit = |at: u32| char::from_digit((hash >> (60 - 4 * at)) as u32 & 0xf, 16).unwrap_or('0') as u8;
+    let mut digest = [b'#'; 17];
+    digest[1..].iter_mut().zip(0..).for_each(|(byte, at)| *byte = digit(at));
+    digest
 }
 
 fn hash_name(value: &str) -> u64 {
@@ -636,37 +368,44 @@ mod tests {
     }
 
     #[test]
-    fn names_that_run_together_are_different_keys() {
-        let scope = Scope::TARGET | Scope::OPERATION;
-        let a = Call::to("ab").operation("c");
-        let b = Call::to("a").operation("bc");
-        assert!(!key(&a, scope).is(&KeyRef::new(&b, scope)));
-        assert!(key(&a, scope).is(&KeyRef::new(&a.clone(), scope)));
-    }
-
-    #[test]
-    fn an_absent_name_is_not_an_empty_one() {
-        let empty = Call::to("crm").operation("");
-        let absent = Call::to("crm");
-        let scope = Scope::TARGET | Scope::OPERATION;
-        assert!(!key(&empty, scope).is(&KeyRef::new(&absent, scope)));
-    }
-
-    #[test]
-    fn every_scope_but_global_nests_under_the_tenant() {
-        let a = Call::to("crm").tenant("a");
-        let b = Call::to("crm").tenant("b");
-        assert!(!key(&a, Scope::TARGET).is(&KeyRef::new(&b, Scope::TARGET)));
-        assert!(key(&a, Scope::GLOBAL).is(&KeyRef::new(&b, Scope::GLOBAL)));
-    }
-
-    #[test]
     fn setting_a_name_again_replaces_it_and_leaves_clones_alone() {
         let first = Call::to("one");
         let second = first.clone().target("two");
         assert_eq!((first.name(Name::Target), second.name(Name::Target)), (Some("one"), Some("two")));
         let plain = Call::to("two");
-        assert!(key(&second, Scope::TARGET).is(&KeyRef::new(&plain, Scope::TARGET)));
+        assert!(KeyRef::new(&second, Scope::TARGET).to_owned().is(&KeyRef::new(&plain, Scope::TARGET)));
+    }
+
+    #[test]
+    fn of_a_long_name_little_is_kept_and_it_is_still_another_name() {
+        for letter in ["a", "\u{e9}", "\u{1f980}"] {
+            let name = letter.repeat(10 << 20);
+            let (call, same, other) = (Call::to(&name), Call::to(&name), Call::to(&format!("{name}!")));
+            let kept = call.name(Name::Target).expect("it is set");
+            assert!(kept.len() <= 256 && kept.starts_with(&letter.repeat(50)), "{kept}");
+            assert!(key(&call, Scope::TARGET).is(&KeyRef::new(&same, Scope::TARGET)));
+            assert!(!key(&call, Scope::TARGET).is(&KeyRef::new(&other, Scope::TARGET)));
+            assert!(call.names.expect("names").text.capacity() < 1_024);
+        }
+        let name = "n".repeat(256);
+        assert_eq!(Call::to(&name).name(Name::Target), Some(&*name));
+    }
+
+    #[test]
+    fn no_name_can_be_taken_for_a_line_or_a_name_beside_it() {
+        let shown = |name: &str| key(&Call::to("crm").operation(name), Scope::TARGET | Scope::OPERATION).to_string();
+        assert_eq!(shown("openai/gpt-4o:free"), "target=crm operation=openai/gpt-4o:free");
+        for hostile in
+            ["a\nERROR killed", "a\0b", "\u{202e}b", "a tenant=acme", "\u{1b}[2J", "a=b", "\"", "", "a, tenant b"]
+        {
+            let line = shown(hostile);
+            assert_eq!(line, format!("target=crm operation={hostile:?}"));
+            assert!(line.chars().all(|c| c == ' ' || c.is_ascii_graphic()), "{line:?}");
+            let call = Call::to("crm").operation(hostile);
+            let refused =
+                crate::Rejected::new("semantic_breaker", crate::Refusal::Open, Scope::TARGET, &call).to_string();
+            assert!(refused.ends_with(&format!(", operation {hostile:?})")), "{refused}");
+        }
     }
 
     #[test]
@@ -679,12 +418,5 @@ mod tests {
             call.name(Name::Credential),
             Call::new().credential_secret(b"sk-very-secret").name(Name::Credential)
         );
-    }
-
-    #[test]
-    fn scopes_are_read_from_their_words() {
-        let scope = Scope::try_from("target|operation".to_owned()).expect("two known words");
-        assert_eq!(scope, Scope::TARGET | Scope::OPERATION);
-        assert!(Scope::try_from("planet".to_owned()).is_err());
     }
 }

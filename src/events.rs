@@ -1,4 +1,14 @@
 //! What layers tell the outside: events for a [`Listener`], alerts for an [`AlertSink`].
+//!
+//! The same goes to `tracing` and, without names of tenants, actors or runs, to `metrics`:
+//!
+//! | metric | kind | labels |
+//! |---|---|---|
+//! | `belay_refusals_total` | counter | `code` |
+//! | `belay_would_refuse_total` | counter | `layer`, `code` |
+//! | `belay_alerts_total` | counter | `layer`, `kind` |
+//! | `belay_breaker_transitions_total` | counter | `circuit`, `to`, `signal` |
+//! | `belay_breaker_circuits` | gauge, of circuits that are not closed | `circuit`, `state` |
 
 use std::fmt;
 
@@ -8,7 +18,8 @@ use crate::{
     semantic_breaker::{Circuit, Signal, State},
 };
 
-/// Hears every decision of a layer. It is called outside of all locks, on the caller's task: it must not block.
+/// Hears every decision of a layer. It is called outside of all locks, on the caller's task: it must not block. It may
+/// steer the layer it hears, and then hears of that too. A panic in it is caught and logged, and changes no decision.
 ///
 /// Closures are listeners:
 ///
@@ -32,6 +43,13 @@ where
 }
 
 /// Hears what a person should look at. The same rules as for a [`Listener`]; closures are sinks.
+///
+/// ```
+/// use tower_belay::{SemanticBreakerLayer, TripCard, events::{Alert, AlertKind}};
+/// let layer = SemanticBreakerLayer::new(TripCard::default())
+///     .alerts(|alert: &Alert| eprintln!("{alert}"));
+/// assert_eq!(Alert::new(AlertKind::Reconcile, "target=crm").to_string(), "reconcile: target=crm");
+/// ```
 pub trait AlertSink: Send + Sync + 'static {
     /// A person should look at this.
     fn alert(&self, alert: &Alert);
@@ -82,7 +100,7 @@ pub struct Transition {
     pub from: State,
     /// The state it is in.
     pub to: State,
-    /// What brought it there.
+    /// The signal that opened it, also where it closes again.
     pub signal: Option<Signal>,
 }
 
@@ -113,6 +131,12 @@ impl Alert {
     }
 }
 
+impl fmt::Display for Alert {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.key)
+    }
+}
+
 /// Why a person should look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -136,5 +160,11 @@ impl AlertKind {
             Self::AwaitingProbe => "awaiting_probe",
             Self::Credential => "credential",
         }
+    }
+}
+
+impl fmt::Display for AlertKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
     }
 }

@@ -1,6 +1,15 @@
 //! Durations as people write them in a configuration: `"10m"`, `"1h30m"`, `"1.5s"`, `"250ms"`.
 //!
 //! A number without a unit is refused: nobody can tell whether `30` means seconds or milliseconds.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tower_belay::human::{DurationError, format_duration, parse_duration};
+//!
+//! assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5_400)));
+//! assert_eq!(format_duration(Duration::from_millis(1_500)), "1s500ms");
+//! assert_eq!(parse_duration("30"), Err(DurationError::NoUnit));
+//! ```
 
 use std::{fmt, time::Duration};
 
@@ -85,7 +94,7 @@ fn times(number: &str, nanos: u64) -> Result<Duration, DurationError> {
 }
 
 /// Writes what [`parse_duration`] reads back exactly: `"1h30m"`, `"1s500ms"`, `"0s"`.
-pub fn format(duration: Duration) -> String {
+pub fn format_duration(duration: Duration) -> String {
     let mut rest = duration.as_nanos();
     if rest == 0 {
         return "0s".to_owned();
@@ -118,7 +127,7 @@ impl de::Visitor<'_> for Human {
 
 /// For `#[serde(with = "tower_belay::human")]`: writes a text.
 pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&format(*duration))
+    serializer.serialize_str(&format_duration(*duration))
 }
 
 /// For `#[serde(with = "tower_belay::human")]`: reads a text, and refuses a plain number.
@@ -224,7 +233,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(seconds in any::<u64>(), nanos in 0..1_000_000_000_u32) {
             let duration = Duration::new(seconds, nanos);
-            prop_assert_eq!(parse_duration(&format(duration)), Ok(duration));
+            prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
         }
 
         #[test]

@@ -1,21 +1,26 @@
 //! State by key, bounded: exact keys, a cap a tenant and a cap in all, and a lock-free answer for keys without state.
 //!
-//! A layer keeps an entry only for a key that has something to remember. Asking for any other key reads one counter
-//! and takes no lock. Over a cap a key shares the state of its parent: first its tenant's, then everybody's.
+//! A layer keeps an entry only for a key that has something to remember. Asking for any other key reads two counters
+//! and takes no lock, unless its hash falls on the mark of an entry. Over a cap a key shares the state of its parent,
+//! first its tenant's, then everybody's; or nothing is kept of it, where one key must not answer for another. No single
+//! question looks at more than a bounded number of entries, however many there are.
 
 use std::{
     collections::HashMap,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard,
         atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table::OccupiedEntry};
 use tokio::time::Instant;
 
-use crate::call::{Call, KeyBuf, KeyRef, Scope};
+use crate::{
+    call::{Call, KeyBuf, KeyRef, Scope},
+    lock::lock,
+};
 
 /// How much a map may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +29,17 @@ pub(crate) struct Limits {
     pub(crate) total: usize,
     /// How long an entry that may go is kept after its last use.
     pub(crate) idle: Duration,
+    /// Whether a key over a cap shares its parent's state; else nothing is kept of it.
+    pub(crate) shares: bool,
+}
+
+/// For whom state is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// For a call: the caps hold.
+    Call,
+    /// For an operator, who means this key and no other: there is always room.
+    Operator,
 }
 
 /// What a value says of itself.
@@ -62,8 +78,8 @@ pub(crate) struct Keyed<V> {
     total: AtomicUsize,
     overflowing: AtomicUsize,
     tenants: Mutex<HashMap<Box<str>, usize>>,
-    /// When each [`Sweep`] was last done.
-    swept: Mutex<[Option<Instant>; 2]>,
+    /// How far each [`Sweep`] has come.
+    swept: Mutex<[Round; 2]>,
     limits: Limits,
 }
 
@@ -82,10 +98,22 @@ enum Sweep {
     Idle,
 }
 
-const SHARDS: usize = 16;
+/// Sweeps go around the shards in parts, so that no single call pays for all that others left behind.
+#[derive(Debug, Default)]
+struct Round {
+    last: Option<Instant>,
+    next_shard: usize,
+    /// Whether the last part was the whole round.
+    whole: bool,
+}
+
+const SHARDS: usize = 64;
 const MARKS: usize = 2048;
-/// Under attack, a full sweep that freed nothing is not repeated sooner than this.
+/// Under attack, a full sweep that freed nothing is not repeated sooner than this, and a part of one not sooner than
+/// that part of it.
 const SWEEP_PAUSE: Duration = Duration::from_secs(1);
+/// About so many entries one part of a sweep looks at.
+const SWEEP_PART: usize = 1_024;
 
 impl<V: Kept> Keyed<V> {
     pub(crate) fn new(limits: Limits) -> Self {
@@ -117,124 +145,134 @@ impl<V: Kept> Keyed<V> {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Looks at the state of the call's key, or at the parent's that it shares.
+    /// Looks at the state of the call's key, or at the parent's that it shares. Where `f` finds nothing in one it is
+    /// shown the next.
     pub(crate) fn look<R>(
         &self,
         call: &Call,
         scope: Scope,
         at: &At<'_, V::Rules>,
-        mut f: impl FnMut(&mut V) -> R,
+        mut f: impl FnMut(&mut V) -> Option<R>,
     ) -> Option<R> {
-        let own = self.look_at(&KeyRef::new(call, scope), at, &mut f);
-        // Parents are looked at only while somebody shares one.
-        if own.is_some() || self.overflowing.load(Ordering::Acquire) == 0 {
-            return own;
-        }
-        let parents = [KeyRef::overflow_of_tenant(call), KeyRef::overflow_of_all()];
-        parents.iter().find_map(|key| self.look_at(key, at, &mut f))
+        self.look_at(&KeyRef::new(call, scope), at, &mut f).or_else(|| self.look_at_parents(call, at, &mut f))
     }
 
-    fn look_at<R>(&self, key: &KeyRef<'_>, at: &At<'_, V::Rules>, f: &mut impl FnMut(&mut V) -> R) -> Option<R> {
+    fn look_at_parents<R>(
+        &self,
+        call: &Call,
+        at: &At<'_, V::Rules>,
+        f: &mut impl FnMut(&mut V) -> Option<R>,
+    ) -> Option<R> {
+        // Parents are looked at only while somebody shares one.
+        if self.overflowing.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let parents = [KeyRef::overflow_of_tenant(call), KeyRef::overflow_of_all()];
+        parents.iter().find_map(|key| self.look_at(key, at, f))
+    }
+
+    fn look_at<R>(
+        &self,
+        key: &KeyRef<'_>,
+        at: &At<'_, V::Rules>,
+        f: &mut impl FnMut(&mut V) -> Option<R>,
+    ) -> Option<R> {
         if self.mark(key.hash()).load(Ordering::Acquire) == 0 {
             return None;
         }
         let mut shard = self.shard(key.hash());
-        let mut found = shard.find_entry(key.hash(), |entry| entry.key.is(key)).ok()?;
-        let entry = found.get_mut();
-        entry.used = at.now;
-        let result = f(&mut entry.value);
-        if entry.value.keep(at.now, at.rules) == Keep::No {
-            let entry = found.remove().0;
-            drop(shard);
-            self.forgotten(&entry);
-        }
-        Some(result)
+        let found = shard.find_entry(key.hash(), |entry| entry.key.is(key)).ok()?;
+        let (result, gone) = used(found, at, f);
+        drop(shard);
+        self.forgotten(gone.as_ref());
+        result
     }
 
-    /// Looks at the state of the call's key, making it where there is none.
+    /// Looks at the state of the call's key, making it where there is none. `None` where there is no room for it.
     pub(crate) fn make<R>(
         &self,
         call: &Call,
         scope: Scope,
+        claim: Claim,
         at: &At<'_, V::Rules>,
         new: impl FnOnce() -> V,
         mut f: impl FnMut(&mut V) -> R,
-    ) -> R {
+    ) -> Option<R> {
+        let mut f = |value: &mut V| Some(f(value));
         let own = KeyRef::new(call, scope);
-        if !self.is_absent(&own)
-            && let Some(result) = self.look(call, scope, at, &mut f)
-        {
-            return result;
+        if let Some(result) = self.look_at(&own, at, &mut f) {
+            return Some(result);
         }
-        let key = match self.reserve(own.tenant(), at) {
-            Room::Own => own,
-            Room::Tenant => KeyRef::overflow_of_tenant(call),
-            Room::All => KeyRef::overflow_of_all(),
+        let key = if self.reserve(own.tenant(), claim, at) {
+            own
+        } else if !self.limits.shares {
+            return None;
+        } else if let Some(result) = self.look_at_parents(call, at, &mut f) {
+            return Some(result);
+        } else {
+            self.overflowing.fetch_add(1, Ordering::AcqRel);
+            let tenant_fits = self.total.fetch_add(1, Ordering::AcqRel) < self.limits.total;
+            if tenant_fits { KeyRef::overflow_of_tenant(call) } else { KeyRef::overflow_of_all() }
         };
         let mut shard = self.shard(key.hash());
-        if let Some(entry) = shard.find_mut(key.hash(), |entry| entry.key.is(&key)) {
+        if let Ok(found) = shard.find_entry(key.hash(), |entry| entry.key.is(&key)) {
             // Somebody else made it in between.
-            let result = f(&mut entry.value);
+            let (result, gone) = used(found, at, &mut f);
             drop(shard);
             self.unreserve(&key.to_owned());
+            self.forgotten(gone.as_ref());
             return result;
         }
         // Marked before `f` runs: who sees what `f` publishes also sees that the key has state.
         self.mark(key.hash()).fetch_add(1, Ordering::AcqRel);
         let entry = Entry { key: key.to_owned(), value: new(), used: at.now };
-        let mut entry = shard.insert_unique(key.hash(), entry, |entry| entry.key.hash());
-        let result = f(&mut entry.get_mut().value);
-        if entry.get().value.keep(at.now, at.rules) == Keep::No {
-            let entry = entry.remove().0;
-            drop(shard);
-            self.forgotten(&entry);
-        }
+        let made = shard.insert_unique(key.hash(), entry, |entry| entry.key.hash());
+        let (result, gone) = used(made, at, &mut f);
+        drop(shard);
+        self.forgotten(gone.as_ref());
         result
     }
 
     /// Visits every entry, without order, and forgets what is not needed any more.
     pub(crate) fn visit(&self, at: &At<'_, V::Rules>, mut f: impl FnMut(&KeyBuf, &mut V)) {
-        self.forget_if(|entry| {
-            f(&entry.key, &mut entry.value);
-            entry.value.keep(at.now, at.rules) == Keep::No
-        });
-    }
-
-    fn forget_if(&self, mut gone: impl FnMut(&mut Entry<V>) -> bool) -> usize {
-        let mut count = 0;
         for shard in &self.shards {
-            let entries: Vec<_> = lock(shard).extract_if(&mut gone).collect();
-            entries.iter().for_each(|entry| self.forgotten(entry));
-            count += entries.len();
+            self.forget_if(shard, |entry| {
+                f(&entry.key, &mut entry.value);
+                entry.value.keep(at.now, at.rules) == Keep::No
+            });
         }
-        count
     }
 
-    fn forgotten(&self, entry: &Entry<V>) {
+    fn forget_if(&self, shard: &Mutex<HashTable<Entry<V>>>, gone: impl FnMut(&mut Entry<V>) -> bool) -> usize {
+        let entries: Vec<_> = lock(shard).extract_if(gone).collect();
+        entries.iter().for_each(|entry| self.forgotten(Some(entry)));
+        entries.len()
+    }
+
+    fn forgotten(&self, entry: Option<&Entry<V>>) {
+        let Some(entry) = entry else { return };
         self.mark(entry.key.hash()).fetch_sub(1, Ordering::AcqRel);
         self.unreserve(&entry.key);
         entry.value.forgotten();
     }
 
-    fn reserve(&self, tenant: &str, at: &At<'_, V::Rules>) -> Room {
+    fn reserve(&self, tenant: &str, claim: Claim, at: &At<'_, V::Rules>) -> bool {
         self.sweep(Sweep::Done, at, self.limits.idle);
-        if self.reserve_own(tenant) {
-            return Room::Own;
-        }
-        if self.sweep(Sweep::Idle, at, SWEEP_PAUSE) > 0 && self.reserve_own(tenant) {
-            return Room::Own;
-        }
-        self.overflowing.fetch_add(1, Ordering::AcqRel);
-        if self.total.fetch_add(1, Ordering::AcqRel) < self.limits.total { Room::Tenant } else { Room::All }
+        self.reserve_own(tenant, claim)
+            || (self.sweep(Sweep::Idle, at, SWEEP_PAUSE) > 0 && self.reserve_own(tenant, claim))
     }
 
-    fn reserve_own(&self, tenant: &str) -> bool {
+    fn reserve_own(&self, tenant: &str, claim: Claim) -> bool {
         let mut tenants = lock(&self.tenants);
         let count = tenants.get(tenant).copied().unwrap_or(0);
-        if count >= self.limits.per_tenant || self.total.load(Ordering::Acquire) >= self.limits.total {
+        let is_full = count >= self.limits.per_tenant || self.total.load(Ordering::Acquire) >= self.limits.total;
+        if is_full && claim == Claim::Call {
             return false;
         }
-        tenants.insert(tenant.into(), count + 1);
+        match tenants.get_mut(tenant) {
+            Some(count) => *count += 1,
+            None => drop(tenants.insert(tenant.into(), 1)),
+        }
         self.total.fetch_add(1, Ordering::AcqRel);
         true
     }
@@ -254,22 +292,33 @@ impl<V: Kept> Keyed<V> {
         }
     }
 
-    /// Forgets what may go, unless that was done within `pause`.
+    /// Forgets what may go in the next part of the map, unless it is too early: a whole round takes at least `pause`.
     fn sweep(&self, sweep: Sweep, at: &At<'_, V::Rules>, pause: Duration) -> usize {
         let now = at.now;
-        {
-            let last = &mut lock(&self.swept)[sweep as usize];
-            if last.is_some_and(|last| now.saturating_duration_since(last) < pause) {
+        let (first, many) = {
+            let round = &mut lock(&self.swept)[sweep as usize];
+            let pause = if round.whole { pause } else { pause / SHARDS as u32 };
+            if round.last.is_some_and(|last| now.saturating_duration_since(last) < pause) {
                 return 0;
             }
-            *last = Some(now);
-        }
+            let many = self.shards_in_a_part();
+            let first = round.next_shard;
+            *round = Round { last: Some(now), next_shard: (first + many) % SHARDS, whole: many == SHARDS };
+            (first, many)
+        };
         let idle = self.limits.idle;
-        self.forget_if(|entry| match (entry.value.keep(now, at.rules), sweep) {
+        let shards = (first..first + many).map(|shard| &self.shards[shard % SHARDS]);
+        let gone = |entry: &mut Entry<V>| match (entry.value.keep(now, at.rules), sweep) {
             (Keep::Always, _) | (Keep::WhileUsed, Sweep::Done) => false,
             (Keep::WhileUsed, Sweep::Idle) => now.saturating_duration_since(entry.used) >= idle,
             (Keep::No, _) => true,
-        })
+        };
+        shards.map(|shard| self.forget_if(shard, gone)).sum()
+    }
+
+    /// So many shards as hold about as many entries as one call may look at.
+    fn shards_in_a_part(&self) -> usize {
+        (SWEEP_PART * SHARDS / self.len().max(SWEEP_PART)).max(1)
     }
 
     fn mark(&self, hash: u64) -> &AtomicU32 {
@@ -281,15 +330,17 @@ impl<V: Kept> Keyed<V> {
     }
 }
 
-/// Where a new key's state may lie.
-enum Room {
-    Own,
-    Tenant,
-    All,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Runs `f` on an entry; takes the entry out if it has nothing left to remember.
+fn used<V: Kept, R>(
+    mut found: OccupiedEntry<'_, Entry<V>>,
+    at: &At<'_, V::Rules>,
+    f: &mut impl FnMut(&mut V) -> Option<R>,
+) -> (Option<R>, Option<Entry<V>>) {
+    let entry = found.get_mut();
+    entry.used = at.now;
+    let result = f(&mut entry.value);
+    let is_done = entry.value.keep(at.now, at.rules) == Keep::No;
+    (result, is_done.then(|| found.remove().0))
 }
 
 #[cfg(test)]
@@ -314,16 +365,21 @@ mod tests {
     }
 
     fn map(per_tenant: usize, total: usize) -> Keyed<Counter> {
-        Keyed::new(Limits { per_tenant, total, idle: Duration::from_secs(600) })
+        Keyed::new(Limits { per_tenant, total, idle: Duration::from_secs(600), shares: true })
     }
 
     fn count(map: &Keyed<Counter>, call: &Call, now: Instant, keep: Keep) -> u32 {
         let new = || Counter { count: 0, keep };
-        map.make(call, Scope::TARGET, &at(now), new, |value| {
+        let made = map.make(call, Scope::TARGET, Claim::Call, &at(now), new, |value| {
             value.count += 1;
             value.keep = keep;
             value.count
-        })
+        });
+        made.expect("there is room, or a parent")
+    }
+
+    fn seen(map: &Keyed<Counter>, call: &Call, now: Instant) -> Option<u32> {
+        map.look(call, Scope::TARGET, &at(now), |value| Some(value.count))
     }
 
     #[test]
@@ -348,7 +404,7 @@ mod tests {
         assert_eq!(count(&map, &key("loud", 4), now, Keep::Always), 2, "shared with the key before");
         assert_eq!(count(&map, &key("loud", 0), now, Keep::Always), 2, "its own");
         assert_eq!(count(&map, &key("quiet", 3), now, Keep::Always), 1);
-        assert_eq!(map.look(&key("quiet", 9), Scope::TARGET, &at(now), |value| value.count), None);
+        assert_eq!(seen(&map, &key("quiet", 9), now), None);
     }
 
     #[test]
@@ -368,7 +424,7 @@ mod tests {
         let later = now + Duration::from_secs(601);
         assert_eq!(count(&map, &Call::to("new"), later, Keep::Always), 1);
         assert_eq!(count(&map, &Call::to("open"), later, Keep::Always), 2);
-        assert_eq!(map.look(&Call::to("idle"), Scope::TARGET, &at(later), |value| value.count), None);
+        assert_eq!(seen(&map, &Call::to("idle"), later), None);
     }
 
     #[test]
@@ -378,6 +434,86 @@ mod tests {
         let later = now + Duration::from_secs(86_400);
         count(&map, &Call::to("another"), later, Keep::WhileUsed);
         assert_eq!(count(&map, &Call::to("idle"), later, Keep::WhileUsed), 2);
+    }
+
+    #[test]
+    fn a_new_key_has_its_own_state_as_soon_as_there_is_room_although_others_still_share() {
+        let (map, now) = (map(1, 100), Instant::now());
+        count(&map, &Call::to("a"), now, Keep::Always);
+        assert_eq!(count(&map, &Call::to("shares"), now, Keep::Always), 1);
+        assert_eq!(count(&map, &Call::to("a"), now, Keep::No), 2);
+        assert_eq!(count(&map, &Call::to("b"), now, Keep::Always), 1, "its own");
+        assert_eq!(seen(&map, &Call::to("shares"), now), Some(1));
+    }
+
+    #[test]
+    fn where_keys_do_not_share_nothing_is_kept_over_the_cap() {
+        let now = Instant::now();
+        let map = Keyed::new(Limits { shares: false, ..map(1, 100).limits });
+        count(&map, &Call::to("a"), now, Keep::Always);
+        let new = || Counter { count: 0, keep: Keep::Always };
+        let made = |claim| map.make(&Call::to("b"), Scope::TARGET, claim, &at(now), new, |_| ());
+        assert_eq!((made(Claim::Call), seen(&map, &Call::to("b"), now), map.len()), (None, None, 1));
+        assert_eq!((made(Claim::Operator), seen(&map, &Call::to("b"), now), map.len()), (Some(()), Some(0), 2));
+    }
+
+    #[test]
+    fn no_call_looks_at_more_than_a_part_of_a_full_map() {
+        use std::cell::Cell;
+        thread_local! { static ASKED: Cell<usize> = const { Cell::new(0) } }
+        struct Asked;
+        impl Kept for Asked {
+            type Rules = ();
+            fn keep(&self, _: Instant, (): &()) -> Keep {
+                ASKED.set(ASKED.get() + 1);
+                Keep::WhileUsed
+            }
+        }
+        let (total, mut now) = (20_000, Instant::now());
+        let map = Keyed::new(Limits { per_tenant: total, total, idle: Duration::from_secs(600), shares: false });
+        let made = |n: usize, now| {
+            ASKED.set(0);
+            let made = map.make(&Call::to(&format!("{n}")), Scope::TARGET, Claim::Call, &at(now), || Asked, |_| ());
+            (made.is_some(), ASKED.get())
+        };
+        for n in 0..total {
+            made(n, now);
+        }
+        now += Duration::from_secs(3_600);
+        let mut most = 0;
+        let found_room = (0..2 * SHARDS).filter(|n| {
+            now += Duration::from_millis(20);
+            let (made, asked) = made(total + n, now);
+            most = most.max(asked);
+            made
+        });
+        assert!(found_room.count() > SHARDS, "what is idle still goes");
+        assert!(most < 3 * SWEEP_PART, "{most}");
+    }
+
+    #[test]
+    fn counters_return_to_zero_under_any_number_of_threads() {
+        let (map, now) = (map(3, 8), Instant::now());
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let map = &map;
+                scope.spawn(move || {
+                    for n in 0..20_000_u32 {
+                        let call = Call::to(&format!("t{}", n % 7)).tenant(&format!("{}", (n + thread) % 5));
+                        let keep = if n % 3 == 0 { Keep::Always } else { Keep::No };
+                        count(map, &call, now, keep);
+                        map.look(&call, Scope::TARGET, &at(now), |value| {
+                            value.keep = Keep::No;
+                            Some(())
+                        });
+                    }
+                });
+            }
+        });
+        map.visit(&at(now), |_, value| value.keep = Keep::No);
+        assert_eq!((map.len(), map.overflowing.load(Ordering::Relaxed)), (0, 0));
+        assert!(map.marks.iter().all(|mark| mark.load(Ordering::Relaxed) == 0));
+        assert!(lock(&map.tenants).is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!             │                                        │
 //!      RespondLayer           on servers: errors become answers
 //!      IdentifyLayer          names the call once      IdentifyLayer
-//!      your retry                                      your retry
+//!      RetryLayer             attempts it again        RetryLayer
 //!      BulkheadLayer          waits for its turn       BulkheadLayer
 //!      SemanticBreakerLayer   sends it or refuses it   SemanticBreakerLayer
 //!      TimeoutLayer           gives it so much time    TimeoutLayer
@@ -33,6 +33,8 @@
 //! | everything runs into the same 429, or uses up a dead key | [`SemanticBreakerLayer`]: rate limits and credential |
 //! | two routes or two models should not share a breaker, or should | [`classify_http`], [`classify_fn`]: names; [`TripCard`]: scopes |
 //! | a write must stay stopped until somebody looked | [`BreakerHandle`]: `pending_writes`, `reconciled` |
+//! | a call fails now and then, and would not the next time | [`RetryLayer`]: by reason, within a budget |
+//! | an answer is empty, too long or breaks its schema | [`RetryLayer::amend`], with [`LlmAmend`] for models |
 //! | one kind of agent takes all connections, and the others wait for it | [`BulkheadLayer`]: limits and a queue a class |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
@@ -97,6 +99,8 @@
 //! | room | feature | what is in it |
 //! |---|---|---|
 //! | [`semantic_breaker`] | | stops calls to what is failing |
+//! | [`retry`] | | attempts a failed call again, where that can help and can do no harm |
+//! | [`amend`] | | changes a request so that it fares better |
 //! | [`bulkhead`] | | limits how many calls of an agent class run at a time |
 //! | [`timeout`] | | ends a call whose answer takes too long, head and body |
 //! | [`identify`] | | says once what a request is |
@@ -121,12 +125,15 @@
 //! - **Cancelling.** A future or a body may be dropped at any point: what it held is settled once.
 //! - **State** lives in the layer: its clones, its services and all their connections share it. Keep the layer, or
 //!   its handle, in a variable, and make one of each.
-//! - **Names** come from code, from the URI and from an API key's hash, never from other headers. A request to a
-//!   server names no target: there, name one.
+//! - **Names** come from code, from the URI and from an API key's hash, never from other headers. All three are the
+//!   caller's own on the way out. On a server they are its client's: a request names no target, or with HTTP/2 and in
+//!   absolute form whatever the client says, and brings any key it likes. There, name all of them with
+//!   [`classify_http`], and a tenant (see the example of [`respond`]).
 //! - **Time** is tokio's, so that tests may pause it. No layer starts a task or holds a lock across an await.
 //! - **Configurations** are plain structs with defaults, setters and serde; `try_new` says which value is impossible.
 //!
-//! [`BreakerHandle`]: semantic_breaker::BreakerHandle
+#![cfg_attr(feature = "wire", doc = "[`LlmAmend`]: wire::LlmAmend")]
+#![cfg_attr(not(feature = "wire"), doc = "[`LlmAmend`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`ProviderLayer`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`provider`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`wire`]: #rooms-and-features")]
@@ -135,6 +142,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod adapt;
+pub mod amend;
 pub mod body;
 pub mod bulkhead;
 mod call;
@@ -151,6 +159,7 @@ mod lock;
 pub mod provider;
 pub mod reason;
 pub mod respond;
+pub mod retry;
 pub mod semantic_breaker;
 mod teller;
 #[cfg(any(test, feature = "testing"))]
@@ -174,7 +183,8 @@ pub use identify::IdentifyLayer;
 pub use provider::{ProviderConfig, ProviderLayer};
 pub use reason::{Class, Impact, Reason, Retry};
 pub use respond::RespondLayer;
-pub use semantic_breaker::{SemanticBreakerLayer, TripCard};
+pub use retry::{RetryLayer, RetryPolicy};
+pub use semantic_breaker::{BreakerHandle, SemanticBreakerLayer, TripCard};
 pub use timeout::{TimeoutConfig, TimeoutLayer};
 pub use verdict::{Usage, Verdict};
 

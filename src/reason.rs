@@ -1,13 +1,28 @@
 //! The closed list of answers to "what came of this call?", and what each one means to every layer.
 //!
 //! One table is the truth: [`Reason`] says its [`Class`], its [`Retry`] disposition and its [`Impact`] on a
-//! breaker. No layer decides these by itself. The table below is printed from the code.
+//! breaker. No layer decides these by itself. The table of [`Reason`] is printed from the code.
+//!
+//! ```
+//! use tower_belay::{Class, Effect, Impact, Reason, Retry};
+//!
+//! // Nobody knows whether a call was applied that got no answer in time. A read is simply sent again; a write is not.
+//! assert_eq!(Reason::Timeout.class(), Class::Unknown);
+//! assert_eq!(Reason::Timeout.retry(Effect::ReadOnly), Retry::Backoff);
+//! assert_eq!(Reason::Timeout.retry(Effect::Consequential), Retry::AfterReconciling);
+//!
+//! // A denial is held against the actor, never against the target.
+//! assert_eq!(Reason::PermissionDenied.impact(Effect::ReadOnly), Impact::Denial);
+//! assert_eq!(Reason::PermissionDenied.retry(Effect::ReadOnly), Retry::Never);
+//! ```
 
 use std::fmt;
 
 use crate::call::Effect;
 
 /// The coarse outcome of a call, fixed by its [`Reason`].
+///
+/// This enum is exhaustive on purpose: a policy must answer for every class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Applied, and answered as asked.
@@ -25,6 +40,8 @@ pub enum Class {
 }
 
 /// What may be done about a call, as far as its [`Reason`] decides it.
+///
+/// This enum is exhaustive on purpose: whoever repeats calls must answer for every case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Retry {
     /// The same call meets the same answer.
@@ -40,6 +57,8 @@ pub enum Retry {
 }
 
 /// What a breaker makes of a call.
+///
+/// This enum is exhaustive on purpose: a breaker must answer for every impact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Impact {
     /// Counts as a failure of the target.
@@ -133,7 +152,7 @@ macro_rules! reasons {
 
             /// The class of this reason.
             #[inline]
-    pub const fn class(self) -> Class {
+            pub const fn class(self) -> Class {
                 match self { $(Reason::$name => Class::$class,)* }
             }
 
@@ -178,7 +197,7 @@ reasons! {
     PolicyDenied "policy_denied" Denied Never Denial "forbidden by a business policy of the target";
     ContentFiltered "content_filtered" Denied Never Neutral "the prompt or the answer met a content filter";
     Refused "refused" Denied Never Neutral "the model declined to answer";
-    Unparsable "unparsable" Malformed AfterAmending Malformed "the answer is not what its protocol says";
+    Unparsable "unparsable" Malformed Backoff Malformed "the answer is not what its protocol says";
     EmptyAnswer "empty_answer" Malformed AfterAmending Malformed "nothing visible and no tool call, or thinking only";
     OutputLimit "output_limit" Malformed AfterAmending Malformed "the answer was ended by a token limit";
     SchemaViolation "schema_violation" Malformed AfterAmending Malformed "the answer or a tool call breaks its schema";
@@ -191,11 +210,14 @@ reasons! {
 impl Reason {
     /// What may be done about a call with this `effect`.
     ///
-    /// An unknown outcome of a read may simply be tried again; anything above `ReadOnly` must be looked up first.
+    /// An unknown outcome of a read may simply be tried again; anything above `ReadOnly` must be looked up first. So
+    /// must a write that was answered by something that cannot be used: it was most likely applied.
     pub const fn retry(self, effect: Effect) -> Retry {
-        match (self.row().0, effect) {
-            (Retry::AfterReconciling, Effect::ReadOnly) => Retry::Backoff,
-            (retry, _) => retry,
+        match (self.row().0, self.class(), effect) {
+            (Retry::AfterReconciling, _, Effect::ReadOnly) => Retry::Backoff,
+            (retry, _, Effect::ReadOnly) => retry,
+            (_, Class::Malformed, _) => Retry::AfterReconciling,
+            (retry, _, _) => retry,
         }
     }
 
@@ -238,6 +260,14 @@ mod tests {
         for reason in Reason::ALL {
             assert_eq!(Reason::from_code(reason.code()), Some(*reason));
         }
+    }
+
+    #[test]
+    fn a_write_whose_answer_cannot_be_used_is_looked_up_first() {
+        for reason in Reason::ALL.iter().filter(|r| r.class() == Class::Malformed) {
+            assert_eq!(reason.retry(Effect::Consequential), Retry::AfterReconciling, "{reason}");
+        }
+        assert_eq!(Reason::Unparsable.retry(Effect::ReadOnly), Retry::Backoff, "it is no fault of the request");
     }
 
     #[test]

@@ -147,7 +147,7 @@ async fn a_refusal_tells_what_to_do() {
     let rejected = error.rejected().expect("a refusal");
     assert_eq!((rejected.code(), rejected.retry_after()), (Refusal::Open, Some(Duration::from_secs(600))));
     assert!(rejected.model_text().starts_with("The call was not sent."));
-    assert_eq!(error.to_string(), "refused by semantic_breaker, not sent");
+    assert_eq!(error.to_string(), "refused by semantic_breaker (open), not sent");
 }
 
 // === Names for types ===

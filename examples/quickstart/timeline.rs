@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::time::Instant;
-use tower_belay::{Reason, Refusal, events::Transition};
+use tower_belay::{Reason, Refusal, events::Transition, semantic_breaker::State};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -42,7 +42,9 @@ impl Timeline {
     /// The breaker changed its state.
     pub(crate) fn turns(&self, transition: &Transition) {
         print(&mut self.run());
-        let signal = transition.signal.map_or(String::new(), |signal| format!(" ({signal})"));
+        // What opened it is told where it opens, and not again on the way back.
+        let opens = transition.signal.filter(|_| transition.to == State::Open);
+        let signal = opens.map_or(String::new(), |signal| format!(" ({signal})"));
         println!("{:>6.2} s  breaker: {} → {}{signal}", self.now(), transition.from, transition.to);
     }
 
@@ -73,7 +75,9 @@ fn print(run: &mut Vec<(f32, Outcome)>) {
     if let Some((from, outcome)) = run.first() {
         let answered = run.iter().filter(|(_, outcome)| *outcome == Outcome::Answered).count();
         let what = match outcome {
-            _ if answered > 0 && answered < run.len() => format!("recovering: {answered} of them answered"),
+            _ if answered > 0 && answered < run.len() => {
+                format!("recovering: {answered} answered, {} refused", run.len() - answered)
+            }
             Outcome::Answered => "answered".to_owned(),
             Outcome::Failed(reason) => format!("sent and failed: {reason}"),
             Outcome::Refused(code) => format!("refused, nothing sent: {code}"),

@@ -45,6 +45,9 @@ use crate::{
 /// The second and third row hold for [`new`](ReqwestService::new) alone, which turns redirects and reqwest's own
 /// retries off: what was redirected was sent before. Of a client that came ready-made nothing is known.
 ///
+/// The third row holds that nobody acts before the body came. With HTTP/2 a server may get the head, withhold the window
+/// for the body and act all the same: do not repeat writes to a target that does.
+///
 /// Errors hold no URL, since a query may hold a key. A body that breaks off is judged by the layer that watches it.
 ///
 /// Requests may have any body that is `Into<reqwest::Body>`: `Bytes`, `String`, `Vec<u8>`, `&'static str`,
@@ -168,11 +171,12 @@ impl Future for ReqwestFuture {
             StateProj::Wrong { error } => error.take().expect("not polled after it was ready"),
         };
         let unasked = this.asked.as_ref().is_some_and(|asked| !asked.load(Ordering::Acquire));
-        Poll::Ready(Err(match reqwest_reason(&error, *this.effect, *this.redirects) {
-            Reason::InvalidRequest => judged(Reason::InvalidRequest, error),
-            _ if unasked => judged(Reason::ConnectFailed, error),
-            reason => judged(reason, error),
-        }))
+        let reason = match reqwest_reason(&error, *this.effect, *this.redirects) {
+            Reason::InvalidRequest => Reason::InvalidRequest,
+            _ if unasked => Reason::ConnectFailed,
+            reason => reason,
+        };
+        Poll::Ready(Err(judged(reason, error)))
     }
 }
 

@@ -4,8 +4,46 @@
 //! layer that must know wraps the body; every further layer only adds a listener, so that a response is read once,
 //! however many layers watch it. There are three ends, and they are different: *over* and good, *over* and bad, and
 //! *abandoned* by the reader. A stream that breaks off ends in an error for its reader, never in a clean end.
+//!
+//! ```
+//! use http::Response;
+//! use http_body_util::BodyExt;
+//! use tower_belay::{Auto, Call, Reason, classify::{ClassifyResponse, Completion, End}};
+//! # use std::{pin::Pin, task::{Context, Poll}};
+//! # struct Cut(Option<&'static [u8]>);
+//! # impl http_body::Body for Cut {
+//! #     type Data = bytes::Bytes;
+//! #     type Error = std::io::Error;
+//! #     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>)
+//! #         -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, std::io::Error>>> {
+//! #         Poll::Ready(Some(match self.0.take() {
+//! #             Some(piece) => Ok(http_body::Frame::data(bytes::Bytes::from_static(piece))),
+//! #             None => Err(std::io::ErrorKind::UnexpectedEof.into()),
+//! #         }))
+//! #     }
+//! # }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! // An answer in memory was over before anybody read it.
+//! let whole = Auto.watch(&Call::new(), Response::new("hello".to_owned()), Completion::none());
+//! assert_eq!(whole.into_body().collect().await.unwrap().to_bytes(), "hello");
+//!
+//! // One that breaks off is an error for its reader, and tells whoever listens that it was cut.
+//! let (tell, heard) = std::sync::mpsc::channel();
+//! let completion = Completion::new(move |end: End<'_>| {
+//!     if let End::Over(verdict) = end {
+//!         let _ = tell.send(verdict.reason);
+//!     }
+//! });
+//! let cut = Auto.watch(&Call::new(), Response::new(Cut(Some(b"hel"))), completion);
+//! assert!(cut.into_body().collect().await.is_err());
+//! assert_eq!(heard.recv(), Ok(Reason::Cut));
+//! # }
+//! ```
 
 mod completion;
+pub(crate) mod in_memory;
 mod observed;
 #[cfg(test)]
 mod tests;
@@ -26,12 +64,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tower::BoxError;
 
 pub use self::completion::{Completion, End, OnEnd};
+use self::in_memory::taken;
 pub(crate) use self::observed::Observed;
 #[cfg(feature = "wire")]
 pub(crate) use self::observed::broken;
 use crate::{
     call::Call,
-    classify::taken,
     error::{Error, Failure},
     reason::Reason,
     verdict::Verdict,
@@ -39,8 +77,8 @@ use crate::{
 
 /// A response body that tells how its answer ended.
 ///
-/// It is `Send` and `Sync` whatever it was made of, and it is the body of every response that a layer of this crate
-/// hands on.
+/// It is `Send` and `Sync` whatever it was made of, and it is the body of every HTTP response that comes out of a layer
+/// which watches answers to their end.
 pub struct WatchedBody {
     // Some bodies are not Sync, and some clients ask for it. Polling goes through `get_mut` and never locks.
     inner: Mutex<Inner>,

@@ -19,7 +19,7 @@ use crate::{
     config_error::ConfigError,
     error::{Error, Refusal, Rejected},
     events::Listener,
-    keyed::{At, Keep, Kept, Keyed, Limits},
+    keyed::{At, Claim, Keep, Kept, Keyed, Limits},
     lock::lock,
     teller::Teller,
 };
@@ -28,7 +28,7 @@ use crate::{
 const LAYER: &str = "bulkhead";
 
 /// The caps of the map. Only classes with calls in progress count.
-const LIMITS: Limits = Limits { per_tenant: 1_024, total: 65_536, idle: Duration::from_secs(600) };
+const LIMITS: Limits = Limits { per_tenant: 1_024, total: 65_536, idle: Duration::from_secs(600), shares: true };
 /// While classes share a gate for want of room, idle ones are looked for not more often than this.
 const TIDY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -160,11 +160,12 @@ impl Shared {
         let at = At { now: Instant::now(), rules: &() };
         let key = KeyRef::new(call, scope);
         let make = || {
-            self.gates.make(call, scope, &at, Slot::default, |slot| {
+            let made = self.gates.make(call, scope, Claim::Call, &at, Slot::default, |slot| {
                 // Read while the map holds the slot: an update comes either before, or visits the slot afterwards.
                 let new = || Arc::new(Gate::new(&key, call, &self.config()));
                 slot.0.get_or_insert_with(new).clone()
-            })
+            });
+            made.expect("a class without room shares its parent's gate")
         };
         let mut gate = make();
         if !gate.is_of(&key) && self.may_tidy(at.now) {
@@ -225,7 +226,7 @@ impl Shared {
 
     pub(super) fn occupancy(&self, call: &Call) -> Occupancy {
         let at = At { now: Instant::now(), rules: &() };
-        let gate = self.gates.look(call, self.scope(), &at, |slot| slot.0.clone()).flatten();
+        let gate = self.gates.look(call, self.scope(), &at, |slot| slot.0.clone());
         gate.map(|gate| Occupancy::of(&gate)).unwrap_or_default()
     }
 

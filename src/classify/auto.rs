@@ -1,15 +1,10 @@
 //! The default classifier.
 
-use std::{
-    any::{Any, TypeId},
-    error::Error as StdError,
-    ops::Deref,
-};
+use std::{any::Any, error::Error as StdError};
 
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, header};
 use http_body::Body;
-use http_body_util::{Empty, Full};
 use tower::BoxError;
 
 use super::{
@@ -18,7 +13,10 @@ use super::{
     status::status_verdict,
 };
 use crate::{
-    body::{Completion, WatchedBody},
+    body::{
+        Completion, WatchedBody,
+        in_memory::{copied, is_in_memory, readable},
+    },
     call::{Call, Effect},
     verdict::Verdict,
 };
@@ -31,6 +29,13 @@ use crate::{
 /// method of a gRPC service, and the credential a keyed hash of its API key. Known inference endpoints are
 /// `ReadOnly` as long as their body can be read and asks for no provider-executed tool and no background work;
 /// `GET`, `HEAD` and `OPTIONS` are `ReadOnly`; all else is `Sensitive`.
+///
+/// All of this describes requests that go out. On a server the URI, the method and the key are chosen by its client: name
+/// the call with [`classify_http`](super::classify_http) there.
+///
+/// What an answer says is believed: a 429 or 503 with a `retry-after`, a gRPC status 8 or 14 with a pushback and most
+/// 4xx mean that nothing was applied. A server that lies about that can have a write repeated; for one that may, judge
+/// its answers with a classifier of your own.
 ///
 #[cfg_attr(feature = "wire", doc = "[`ProviderLayer`]: crate::provider::ProviderLayer")]
 #[cfg_attr(not(feature = "wire"), doc = "[`ProviderLayer`]: crate#rooms-and-features")]
@@ -164,121 +169,9 @@ const CREDENTIALS: [HeaderName; 4] = [
     HeaderName::from_static("x-goog-api-key"),
 ];
 
-/// The bytes of a body that lies in memory as a whole.
-#[derive(Debug)]
-pub(crate) enum InMemory<'a> {
-    Borrowed(&'a [u8]),
-    Shared(Bytes),
-}
-
-impl Deref for InMemory<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Borrowed(bytes) => bytes,
-            Self::Shared(bytes) => bytes,
-        }
-    }
-}
-
-/// A body that lies in memory as a whole, known by its type.
-pub(crate) fn readable<B: 'static>(body: &B) -> Option<InMemory<'_>> {
-    let body = body as &dyn Any;
-    if let Some(bytes) = body.downcast_ref::<Bytes>() {
-        return Some(InMemory::Borrowed(bytes));
-    }
-    if let Some(full) = body.downcast_ref::<Full<Bytes>>() {
-        return Some(InMemory::Shared(full.clone().into_inner().unwrap_or_default()));
-    }
-    if let Some(text) = body.downcast_ref::<String>() {
-        return Some(InMemory::Borrowed(text.as_bytes()));
-    }
-    if let Some(bytes) = body.downcast_ref::<Vec<u8>>() {
-        return Some(InMemory::Borrowed(bytes));
-    }
-    #[cfg(feature = "reqwest")]
-    if let Some(body) = body.downcast_ref::<reqwest::Body>() {
-        return body.as_bytes().map(InMemory::Borrowed);
-    }
-    (body.is::<()>() || body.is::<Empty<Bytes>>()).then_some(InMemory::Borrowed(&[]))
-}
-
-/// The bytes of such a body, taken out of it; any other body comes back.
-pub(crate) fn taken<B: 'static>(body: B) -> Result<Bytes, B> {
-    let mut body = Some(body);
-    let slot = &mut body as &mut dyn Any;
-    if let Some(full) = slot.downcast_mut::<Option<Full<Bytes>>>() {
-        return Ok(full.take().and_then(Full::into_inner).unwrap_or_default());
-    }
-    if let Some(bytes) = slot.downcast_mut::<Option<Bytes>>() {
-        return Ok(bytes.take().unwrap_or_default());
-    }
-    if let Some(text) = slot.downcast_mut::<Option<String>>() {
-        return Ok(text.take().unwrap_or_default().into());
-    }
-    if let Some(bytes) = slot.downcast_mut::<Option<Vec<u8>>>() {
-        return Ok(bytes.take().unwrap_or_default().into());
-    }
-    match body {
-        Some(body) if !is_in_memory::<B>() => Err(body),
-        _ => Ok(Bytes::new()),
-    }
-}
-
-/// Whether bodies of this type lie in memory as a whole.
-pub(crate) fn is_in_memory<B: 'static>() -> bool {
-    let kind = TypeId::of::<B>();
-    kind == TypeId::of::<Full<Bytes>>()
-        || kind == TypeId::of::<Bytes>()
-        || kind == TypeId::of::<String>()
-        || kind == TypeId::of::<Vec<u8>>()
-        || kind == TypeId::of::<Empty<Bytes>>()
-        || kind == TypeId::of::<()>()
-}
-
-/// A value of type `T`, if that is what `B` is.
-fn same<T: 'static, B: 'static>(value: T) -> Option<B> {
-    (&mut Some(value) as &mut dyn Any).downcast_mut::<Option<B>>()?.take()
-}
-
-/// Puts other bytes into a body of one of the types that hold bytes.
-#[cfg(feature = "wire")]
-pub(crate) fn made_of<B: 'static>(bytes: Vec<u8>) -> Option<B> {
-    let kind = TypeId::of::<B>();
-    match () {
-        () if kind == TypeId::of::<Bytes>() => same(Bytes::from(bytes)),
-        () if kind == TypeId::of::<Full<Bytes>>() => same(Full::new(Bytes::from(bytes))),
-        () if kind == TypeId::of::<String>() => same(String::from_utf8(bytes).ok()?),
-        () if kind == TypeId::of::<Vec<u8>>() => same(bytes),
-        #[cfg(feature = "reqwest")]
-        () if kind == TypeId::of::<reqwest::Body>() => same(reqwest::Body::from(bytes)),
-        () => None,
-    }
-}
-
-/// A copy of a body of one of the types that [`readable`] knows.
-fn copied<B: 'static>(body: &B) -> Option<B> {
-    fn as_is<T: Clone + 'static, B: 'static>(body: &dyn Any) -> Option<B> {
-        same(body.downcast_ref::<T>()?.clone())
-    }
-    let body = body as &dyn Any;
-    #[cfg(feature = "reqwest")]
-    if let Some(body) = body.downcast_ref::<reqwest::Body>() {
-        let mut copy = Some(super::reqwest::copied(body)?);
-        return (&mut copy as &mut dyn Any).downcast_mut::<Option<B>>()?.take();
-    }
-    as_is::<Bytes, B>(body)
-        .or_else(|| as_is::<Full<Bytes>, B>(body))
-        .or_else(|| as_is::<String, B>(body))
-        .or_else(|| as_is::<Vec<u8>, B>(body))
-        .or_else(|| as_is::<(), B>(body))
-        .or_else(|| as_is::<Empty<Bytes>, B>(body))
-}
-
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt;
+    use http_body_util::{BodyExt, Full};
 
     use super::*;
     use crate::{call::Name, testing::BodyScript};
@@ -318,6 +211,15 @@ mod tests {
             let watched = Auto.watch(&Call::new(), response, Completion::none());
             assert!(watched.into_body().collect().await.is_ok());
         }
+    }
+
+    #[tokio::test]
+    async fn an_answer_of_grpc_web_ends_cleanly_with_its_body() {
+        let response = Response::builder().header("content-type", "application/grpc-web+proto");
+        let response = response.body(BodyScript::new().data("\0\0\0\0\0")).expect("a response");
+        assert_eq!(Auto.head(&Call::new(), &response), Head::Open);
+        let watched = Auto.watch(&Call::new(), response, Completion::none());
+        assert!(watched.into_body().collect().await.is_ok());
     }
 
     #[cfg(all(feature = "reqwest", feature = "wire"))]

@@ -19,18 +19,49 @@ use crate::{body::Completion, call::Call, reason::Reason, verdict::Verdict};
 /// assert_eq!(by_name.head(&call, &Some("Ada".to_owned())), Head::Decided(Reason::Completed.into()));
 /// assert_eq!(by_name.head(&call, &None), Head::Decided(Reason::EmptyAnswer.into()));
 /// ```
+///
+/// An error of your own says nothing to `error_verdict`: it is [`Reason::Unclassified`], which of a write means that it
+/// may have been applied. Inside the layers, make it a [`Failure`](crate::Failure) that says more and keeps it:
+///
+/// ```
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
+/// use tower_belay::{Call, Effect, Failure, Reason, SemanticBreakerLayer, TripCard, classify_fn};
+/// # #[derive(Debug)]
+/// # enum CrmError { Denied, TimedOut }
+/// # impl std::fmt::Display for CrmError {
+/// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { write!(f, "{self:?}") }
+/// # }
+/// # impl std::error::Error for CrmError {}
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let crm = ServiceBuilder::new()
+///     .layer(SemanticBreakerLayer::new(TripCard::default()).classifier(classify_fn(|_| Call::to("crm"))))
+///     .map_err(|error: CrmError| {
+///         let reason = match error {
+///             CrmError::Denied => Reason::PermissionDenied,
+///             CrmError::TimedOut => Reason::Timeout,
+///         };
+///         Failure::new(reason).caused_by(error)
+///     })
+///     .service(service_fn(|_: u32| async { Err::<(), _>(CrmError::Denied) }));
+///
+/// let error = crm.oneshot(7).await.unwrap_err();
+/// assert_eq!(error.failure().map(|failure| failure.reason()), Some(Reason::PermissionDenied));
+/// assert!(matches!(error.find(), Some(CrmError::Denied)));
+/// # }
+/// ```
 pub fn classify_fn<Req, F>(names: F) -> ClassifyFn<Req, F>
 where
     F: Fn(&Req) -> Call,
 {
-    ClassifyFn { names, answers: Plain, request: PhantomData }
+    ClassifyFn { names, answers: Plain, replay: |_| None }
 }
 
 /// A classifier by closure, see [`classify_fn`].
 pub struct ClassifyFn<Req, F, A = Plain> {
     names: F,
     answers: A,
-    request: PhantomData<fn(&Req)>,
+    replay: fn(&Req) -> Option<Req>,
 }
 
 impl<Req, F, A> ClassifyFn<Req, F, A> {
@@ -45,13 +76,23 @@ impl<Req, F, A> ClassifyFn<Req, F, A> {
 
     /// Leaves responses and errors to another classifier, such as [`Auto`] for HTTP answers.
     pub fn answers<B>(self, answers: B) -> ClassifyFn<Req, F, B> {
-        ClassifyFn { names: self.names, answers, request: PhantomData }
+        ClassifyFn { names: self.names, answers, replay: self.replay }
+    }
+
+    /// Lets a [`RetryLayer`](crate::retry::RetryLayer) send a request again, as a clone of it.
+    #[must_use]
+    pub fn replay_clones(mut self) -> Self
+    where
+        Req: Clone,
+    {
+        self.replay = |request| Some(request.clone());
+        self
     }
 }
 
 impl<Req, F: Clone, A: Clone> Clone for ClassifyFn<Req, F, A> {
     fn clone(&self) -> Self {
-        Self { names: self.names.clone(), answers: self.answers.clone(), request: PhantomData }
+        Self { names: self.names.clone(), answers: self.answers.clone(), replay: self.replay }
     }
 }
 
@@ -67,6 +108,10 @@ where
 {
     fn classify(&self, request: &Req) -> Call {
         (self.names)(request)
+    }
+
+    fn replay(&self, request: &Req) -> Option<Req> {
+        (self.replay)(request)
     }
 }
 

@@ -12,14 +12,25 @@ use crate::{
     verdict::Verdict,
 };
 
+/// Whether a message is gRPC or gRPC-Web, which has the same calls and statuses.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
-    kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
+    after_grpc(headers).is_some()
+}
+
+/// gRPC-Web has its trailers inside the body, if anywhere: there are none behind it.
+fn has_trailers(headers: &HeaderMap) -> bool {
+    after_grpc(headers).is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
+}
+
+fn after_grpc(headers: &HeaderMap) -> Option<&[u8]> {
+    const GRPC: &[u8] = b"application/grpc";
+    let (kind, rest) = headers.get(header::CONTENT_TYPE)?.as_bytes().split_at_checked(GRPC.len())?;
+    kind.eq_ignore_ascii_case(GRPC).then_some(rest)
 }
 
 /// Whether a body must end in trailers with a `grpc-status`: there is none in the head, nor any HTTP error.
 pub(crate) fn ends_in_status(status: StatusCode, headers: &HeaderMap) -> bool {
-    is_grpc(headers) && status.as_u16() < 400 && !headers.contains_key("grpc-status")
+    has_trailers(headers) && status.as_u16() < 400 && !headers.contains_key("grpc-status")
 }
 
 /// The verdict in trailers, or in the head of a trailers-only answer; `None` where there is no `grpc-status`.
@@ -72,6 +83,22 @@ mod tests {
             assert_eq!(verdict.class(), Class::Unknown, "{code}");
         }
         assert!(grpc_verdict(&Call::new(), &HeaderMap::new()).is_none());
+    }
+
+    #[test]
+    fn only_grpc_itself_ends_in_trailers() {
+        let ends = |kind: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, kind.parse().expect("a header value"));
+            (is_grpc(&headers), ends_in_status(StatusCode::OK, &headers))
+        };
+        for kind in ["application/grpc", "application/grpc+proto", "Application/GRPC; charset=utf-8"] {
+            assert_eq!(ends(kind), (true, true), "{kind}");
+        }
+        for kind in ["application/grpc-web", "application/grpc-web+proto", "application/grpc-web-text"] {
+            assert_eq!(ends(kind), (true, false), "{kind}");
+        }
+        assert_eq!(ends("application/gr"), (false, false));
     }
 
     #[test]

@@ -6,6 +6,22 @@
 //! A classifier is made of small traits: [`Classify`] looks at requests, [`ClassifyResponse`] at answers and
 //! [`ClassifyError`] at errors; [`Classifier`] is all of them. A layer that only looks at requests asks for
 //! [`Classify`] alone.
+//!
+//! ```
+//! use http::{Request, Response};
+//! use tower_belay::{Auto, Effect, Name, Reason, classify::{Classify, ClassifyResponse, Head}};
+//!
+//! let read = Auto.classify(&Request::get("https://crm.example/orders/17").body(()).unwrap());
+//! assert_eq!((read.name(Name::Target), read.effect_kind()), (Some("crm.example"), Effect::ReadOnly));
+//! let write = Auto.classify(&Request::post("https://crm.example/orders").body(()).unwrap());
+//! assert_eq!(write.effect_kind(), Effect::Sensitive);
+//!
+//! let answer = |status| Response::builder().status(status).body(String::new()).unwrap();
+//! assert_eq!(Auto.head(&read, &answer(200)), Head::Decided(Reason::Completed.into()));
+//! // The same answer proves that a read failed, and leaves open whether a write was applied.
+//! assert_eq!(Auto.head(&read, &answer(500)), Head::Decided(Reason::ServerError.into()));
+//! assert_eq!(Auto.head(&write, &answer(500)), Head::Decided(Reason::Unproven.into()));
+//! ```
 
 mod auto;
 mod closure;
@@ -20,10 +36,7 @@ use std::error::Error as StdError;
 
 #[cfg(feature = "reqwest")]
 pub(crate) use self::reqwest::{Redirects, reqwest_reason};
-pub(crate) use auto::taken;
 pub use auto::{Auto, RequestHead};
-#[cfg(feature = "wire")]
-pub(crate) use auto::{made_of, readable};
 pub use closure::{ClassifyFn, ClassifyHttp, Judge, Plain, classify_fn, classify_http};
 pub use errors::error_verdict;
 

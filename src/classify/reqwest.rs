@@ -25,7 +25,7 @@ pub(crate) enum Redirects {
 /// What an error of reqwest says.
 pub(crate) fn reqwest_reason(error: &reqwest::Error, effect: Effect, redirects: Redirects) -> Reason {
     if let Some(status) = error.status() {
-        return status_reason(status, effect, Proof::None);
+        return status_reason(status.as_u16(), effect, Proof::None);
     }
     if error.is_builder() {
         return Reason::InvalidRequest;
@@ -41,11 +41,6 @@ pub(crate) fn reqwest_reason(error: &reqwest::Error, effect: Effect, redirects: 
         return Reason::Unproven;
     }
     if error.is_body() || error.is_decode() { Reason::Cut } else { Reason::ConnectionLost }
-}
-
-/// A copy of a body that lies in memory.
-pub(super) fn copied(body: &reqwest::Body) -> Option<reqwest::Body> {
-    body.as_bytes().map(|bytes| reqwest::Body::from(bytes.to_vec()))
 }
 
 /// Runs `read` with what is known of a request; a `reqwest::Request` keeps its extensions to itself.

@@ -16,10 +16,10 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The reason behind an HTTP status for a call with this effect.
 ///
-/// Above `ReadOnly` no 5xx proves that nothing was applied, nor does a 429 or 503 without the server's own
-/// `retry-after`: those are [`Reason::Unproven`].
-pub(crate) fn status_reason(status: StatusCode, effect: Effect, refused: Proof) -> Reason {
-    let reason = match status.as_u16() {
+/// Above `ReadOnly` no 5xx proves that nothing was applied, nor that a call was given up on its way (424, 460, 499), nor
+/// does a 429 or 503 without the server's own `retry-after`: those are [`Reason::Unproven`].
+pub(crate) fn status_reason(status: u16, effect: Effect, refused: Proof) -> Reason {
+    let reason = match status {
         0..=399 => return Reason::Completed,
         401 | 407 => Reason::Unauthenticated,
         402 => Reason::QuotaExhausted,
@@ -29,13 +29,16 @@ pub(crate) fn status_reason(status: StatusCode, effect: Effect, refused: Proof) 
         409 | 423 | 425 => Reason::Conflict,
         429 => Reason::RateLimited,
         451 => Reason::PolicyDenied,
+        // Somebody in between, or behind, gave it up.
+        424 | 460 | 499 => Reason::ServerError,
         400..=499 => Reason::InvalidRequest,
-        504 | 524 => Reason::Timeout,
+        504 | 522 | 524 => Reason::Timeout,
         503 | 529 => Reason::Overloaded,
         _ => Reason::ServerError,
     };
-    let unproven = match status.as_u16() {
+    let unproven = match status {
         429 | 503 | 529 => refused == Proof::None,
+        424 | 460 | 499 => true,
         code => code >= 500,
     };
     if effect > Effect::ReadOnly && unproven { Reason::Unproven } else { reason }
@@ -56,7 +59,7 @@ pub(crate) fn status_verdict(call: &Call, status: StatusCode, headers: &HeaderMa
     let wait = retry_after(headers);
     let proof = if wait.is_some() { Proof::Refused } else { Proof::None };
     let at = wait.and_then(|wait| Instant::now().checked_add(wait));
-    Verdict::new(status_reason(status, call.effect_kind(), proof)).with_retry_at(at)
+    Verdict::new(status_reason(status.as_u16(), call.effect_kind(), proof)).with_retry_at(at)
 }
 
 /// The wait that a `retry-after` header asks for: seconds, whole or not, or an HTTP date.
@@ -97,17 +100,15 @@ mod tests {
 
     #[test]
     fn above_read_only_a_server_error_proves_nothing() {
-        for code in [500, 502, 503, 504, 529, 599] {
-            let status = StatusCode::from_u16(code).expect("a status");
-            assert_eq!(status_reason(status, Effect::Reversible, Proof::None), Reason::Unproven);
-            assert_ne!(status_reason(status, Effect::ReadOnly, Proof::None), Reason::Unproven);
+        for code in [424, 460, 499, 500, 502, 503, 504, 529, 599] {
+            assert_eq!(status_reason(code, Effect::Reversible, Proof::None), Reason::Unproven);
+            assert_ne!(status_reason(code, Effect::ReadOnly, Proof::None), Reason::Unproven);
         }
     }
 
     #[test]
     fn a_stated_wait_proves_that_a_write_was_refused() {
-        let status = StatusCode::TOO_MANY_REQUESTS;
-        assert_eq!(status_reason(status, Effect::Sensitive, Proof::Refused), Reason::RateLimited);
-        assert_eq!(status_reason(status, Effect::Sensitive, Proof::None), Reason::Unproven);
+        assert_eq!(status_reason(429, Effect::Sensitive, Proof::Refused), Reason::RateLimited);
+        assert_eq!(status_reason(429, Effect::Sensitive, Proof::None), Reason::Unproven);
     }
 }

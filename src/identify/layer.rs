@@ -1,3 +1,5 @@
+//! Puts [`Identify`] around a service.
+
 use tower_layer::Layer;
 
 use super::Identify;

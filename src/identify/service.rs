@@ -1,3 +1,5 @@
+//! Names each request before it is sent on.
+
 use std::task::{Context, Poll};
 
 use tower_service::Service;

@@ -96,7 +96,7 @@ where
                     let (Some(parts), Some(reader)) = (parts.take(), reader.take()) else {
                         unreachable!("both were there a moment ago")
                     };
-                    return Poll::Ready(Ok(hand_on(parts, reader, head, this.question.hides_usage)));
+                    return Poll::Ready(Ok(hand_on(parts, reader, head)));
                 }
             };
             this.state.set(next);
@@ -116,13 +116,14 @@ where
     State::Reading { parts: Some(parts), reader: Some(Box::pin(Reader::new(body, intake, due))), release: None }
 }
 
-fn hand_on<B>(mut parts: Parts, reader: Pin<Box<Reader<B>>>, head: Head, changed: bool) -> Response<WatchedBody>
+fn hand_on<B>(mut parts: Parts, reader: Pin<Box<Reader<B>>>, head: Head) -> Response<WatchedBody>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
     parts.extensions.insert(reader.answer());
-    if changed {
+    // A stream is over with its terminator, whatever length it was to have; and an event of it may be hidden.
+    if reader.is_stream() {
         parts.headers.remove(header::CONTENT_LENGTH);
     }
     let body = match head {

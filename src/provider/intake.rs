@@ -84,6 +84,11 @@ impl Intake {
         self.settling || (self.begun && self.question.config.delivery == Delivery::Live)
     }
 
+    /// Whether it is read event by event.
+    pub(super) fn is_stream(&self) -> bool {
+        self.mode == Mode::Stream
+    }
+
     /// Whether an error or the terminator came.
     pub(super) fn is_settling(&self) -> bool {
         self.settling
@@ -131,6 +136,11 @@ impl Intake {
                     Delivery::Live => (config.max_held, !self.settling && self.meter.has_output()),
                     Delivery::Whole => (config.max_body, false),
                 };
+                // Nothing that is still to come mends it: whoever retries need not wait for the end.
+                if config.delivery == Delivery::Whole && self.meter.is_unparsable() {
+                    self.judged = true;
+                    return Some(Head::Judged(self.meter.judge()));
+                }
                 (is_live || self.came > most).then(|| self.release())
             }
             _ => None,

@@ -1,4 +1,4 @@
-//! The layer.
+//! Puts [`Provider`] around an HTTP client.
 
 use std::{fmt, sync::Arc};
 

@@ -133,6 +133,11 @@ impl Meter {
         reading.visible || reading.reasoning
     }
 
+    /// Whether something came that the protocol does not know.
+    pub(super) fn is_unparsable(&self) -> bool {
+        self.decoder.reading().unparsable
+    }
+
     /// Whether the other side stated an error.
     pub(super) fn has_error(&self) -> bool {
         self.decoder.reading().error.is_some()
@@ -165,7 +170,7 @@ impl Meter {
         // A server that says when to come again says that it did not take the request.
         let refused = matches!(self.status.as_u16(), 429 | 503 | 529) && self.wait().is_some();
         match reason {
-            Reason::Unproven if refused => self.with(status_reason(self.status, effect, Proof::Refused)),
+            Reason::Unproven if refused => self.with(status_reason(self.status.as_u16(), effect, Proof::Refused)),
             reason => self.with(reason),
         }
     }

@@ -79,6 +79,10 @@ where
         self.intake.meter().answer()
     }
 
+    pub(super) fn is_stream(&self) -> bool {
+        self.intake.is_stream()
+    }
+
     /// Reads until it is known what the answer is, or that it is under way.
     ///
     /// `release` is kept by the caller: when the head is to be handed on.

@@ -1,4 +1,4 @@
-//! The service.
+//! Sends a request on, and makes its stream report its usage where that is safe.
 
 use std::{
     sync::Arc,
@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http::{Method, Request, Response};
 use http_body::Body;
 use tower::BoxError;
 use tower_service::Service;
@@ -14,9 +14,9 @@ use tower_service::Service;
 use super::{IncludeUsage, ProviderConfig, ResponseFuture, meter::Question};
 use crate::{
     body::WatchedBody,
-    classify::{Auto, Classify, grpc::is_grpc, made_of, readable},
+    classify::{Auto, Classify, grpc::is_grpc},
     error::Error,
-    wire::{Protocol, RequestFacts, protocol_of, with_include_usage},
+    wire::{Protocol, RequestFacts, protocol_of, rewrite, with_include_usage},
 };
 
 /// An HTTP client whose answers are read. See the [module](super).
@@ -86,32 +86,11 @@ fn ask_for_usage<B: 'static>(request: &mut Request<B>, config: &ProviderConfig) 
         IncludeUsage::Never => false,
         IncludeUsage::KnownHosts => accepts_include_usage(request.uri()),
     };
-    // A changed body breaks its signature, and an encoded one cannot be changed.
-    if !asks || is_signed(request.headers()) || request.headers().contains_key(header::CONTENT_ENCODING) {
-        return false;
-    }
-    let Some(body) = readable(request.body()) else { return false };
-    let facts = RequestFacts::read(Protocol::OpenAiChat, request.uri().path(), &body);
-    if !facts.is_some_and(|facts| facts.stream && facts.include_usage.is_none()) {
-        return false;
-    }
-    let Some(changed) = with_include_usage(&body) else { return false };
-    drop(body);
-    let length = changed.len();
-    let Some(body) = made_of(changed) else { return false };
-    *request.body_mut() = body;
-    if request.headers().contains_key(header::CONTENT_LENGTH) {
-        request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-    }
-    true
-}
-
-/// Whether a header depends on the body.
-fn is_signed(headers: &HeaderMap) -> bool {
-    const OVER_THE_BODY: [&str; 6] =
-        ["signature", "signature-input", "content-digest", "digest", "content-md5", "x-amz-content-sha256"];
-    headers.get(header::AUTHORIZATION).is_some_and(|it| it.as_bytes().starts_with(b"AWS4"))
-        || OVER_THE_BODY.iter().any(|name| headers.contains_key(*name))
+    let path = request.uri().path().to_owned();
+    asks && rewrite(request, |body| {
+        let facts = RequestFacts::read(Protocol::OpenAiChat, &path, body)?;
+        (facts.stream && facts.include_usage.is_none()).then(|| with_include_usage(body)).flatten()
+    })
 }
 
 fn accepts_include_usage(uri: &http::Uri) -> bool {

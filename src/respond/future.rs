@@ -1,3 +1,5 @@
+//! A call whose error becomes its answer.
+
 use std::{
     convert::Infallible,
     fmt,

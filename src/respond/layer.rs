@@ -1,3 +1,5 @@
+//! Puts [`Respond`] around a service.
+
 use tower_layer::Layer;
 
 use super::Respond;

@@ -6,8 +6,8 @@
 //!   error. The error itself lies in the extensions of the response, as [`Answered`], for whoever logs outside.
 //! - HTTP requests get `application/problem+json` (RFC 9457) with the members `code`, `layer` (of a refusal) and
 //!   `retry_after_ms`, and a `retry-after` in whole seconds, rounded up.
-//! - gRPC requests, known by their content type, get a status without a message, and `grpc-retry-pushback-ms`: the
-//!   wait, or -1 where the call must not be repeated.
+//! - gRPC requests, known by their content type, get their status in the head and nothing after it, with
+//!   `grpc-retry-pushback-ms`: the wait, or -1 where the call must not be repeated.
 //! - A wait is stated only where nothing was applied: it invites to repeat the call. A refused attempt after one that
 //!   may have been applied states none, and its gRPC status is 2 UNKNOWN.
 //!
@@ -94,6 +94,49 @@
 //! let Ok(refused) = server.oneshot(Request::get("/").body(()).unwrap()).await;
 //! assert_eq!(refused.status(), 503);
 //! assert_eq!(refused.headers()["content-type"], "application/problem+json");
+//! # }
+//! ```
+//!
+//! A route of axum, guarded. The URI of a request to a server names no target, so the classifier does; who asks comes
+//! from an extension, where an authenticating layer outside of the route left it:
+//!
+//! ```
+//! use axum::{Router, body::Body, http::{Request, StatusCode}, routing::post};
+//! use tower::{ServiceBuilder, ServiceExt};
+//! use tower_belay::{Call, RespondLayer, SemanticBreakerLayer, TripCard, classify::RequestHead, classify_http};
+//!
+//! #[derive(Clone)]
+//! struct Principal {
+//!     tenant: &'static str,
+//!     user: &'static str,
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let names = classify_http(|head: &RequestHead<'_>, call: Call| {
+//!     let call = call.target("crm").operation("refund");
+//!     match head.extensions.get::<Principal>() {
+//!         Some(who) => call.tenant(who.tenant).actor(who.user),
+//!         None => call,
+//!     }
+//! });
+//! let breaker = SemanticBreakerLayer::new(TripCard::default()).classifier(names);
+//! let guard = ServiceBuilder::new().layer(RespondLayer::new()).layer(breaker);
+//! let app = Router::new().route("/refund", post(|| async { StatusCode::FORBIDDEN }).layer(guard));
+//!
+//! let mallory = || {
+//!     let mut request = Request::post("/refund").body(Body::empty())?;
+//!     request.extensions_mut().insert(Principal { tenant: "acme", user: "mallory" });
+//!     Ok::<_, axum::http::Error>(request)
+//! };
+//! for _ in 0..3 {
+//!     app.clone().oneshot(mallory()?).await?;
+//! }
+//! // Denied three times: the fourth request does not reach the handler, and is told when to come again.
+//! let blocked = app.oneshot(mallory()?).await?;
+//! assert_eq!(blocked.headers()["content-type"], "application/problem+json");
+//! assert_eq!(blocked.headers()["retry-after"], "600");
+//! # Ok(())
 //! # }
 //! ```
 

@@ -1,4 +1,4 @@
-//! The two forms of an answer: `application/problem+json`, and a gRPC status without a message.
+//! The two forms of an answer: `application/problem+json`, and a gRPC status in the head of a response without a body.
 
 use std::fmt::Write;
 

@@ -1,3 +1,5 @@
+//! Answers what goes wrong, also where it goes wrong before there is a call.
+
 use std::{
     convert::Infallible,
     task::{Context, Poll, ready},

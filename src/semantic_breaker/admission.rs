@@ -1,12 +1,12 @@
 //! The guard of one admitted call: whatever happens to it, the call is settled once.
 
-use std::{mem, sync::Arc};
+use std::{mem, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
 use super::{
+    decide::{Pass, Sample},
     service::Local,
-    shared::{Pass, Sample},
 };
 use crate::{
     body::{End, OnEnd},
@@ -76,7 +76,7 @@ impl<C> Admission<C> {
         }
     }
 
-    fn give_up(&mut self, waited: std::time::Duration) {
+    fn give_up(&mut self, waited: Duration) {
         match self.provisional.take() {
             Some(verdict) => self.settle(&verdict),
             None => self.settle(&Verdict::new(self.local.shared.reason_of_abandoned(waited))),

@@ -15,7 +15,28 @@ use crate::{call::Scope, config_error::ConfigError, reason::Reason};
 /// What makes a breaker open, and how it recovers.
 ///
 /// The defaults are those of the trip card this crate was designed after: initial controls, not universal
-/// benchmarks. Each row can be switched off: `TripCard::default().denials(Denials::off())`.
+/// benchmarks. Each row can be switched off: `TripCard::default().denials(Denials::off())`. Fields are public, so that a
+/// single one is set in place, and serde reads a card from a configuration, with [durations for people](crate::human):
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_belay::{SemanticBreakerLayer, TripCard};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut card = TripCard::default().cool_down(Duration::from_secs(120));
+/// card.failures.count = 3;
+///
+/// let read: TripCard = toml::from_str("cool_down = '2m'\nfailures = { count = 3 }")?;
+/// assert_eq!(read, card);
+///
+/// // What is misspelt does not parse; what is impossible is refused by its name.
+/// assert!(toml::from_str::<TripCard>("cooldown = '2m'").is_err());
+/// card.failures.window = 2;
+/// let error = SemanticBreakerLayer::try_new(card).unwrap_err();
+/// assert_eq!(error.field(), "failures.count");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]

@@ -13,12 +13,14 @@ use tower::BoxError;
 
 use super::{
     admission::Admission,
-    shared::{NotAdmitted, Shared},
+    decide::NotAdmitted,
+    probing::{ProbeSlot, run_probes},
+    shared::Shared,
 };
 use crate::{
     body::Completion,
     call::Call,
-    classify::{ClassifyResponse, Head},
+    classify::{ClassifyError, ClassifyResponse, Head},
     error::{Error, Failure},
 };
 
@@ -58,7 +60,8 @@ impl<F, C> ResponseFuture<F, C> {
         match refused {
             NotAdmitted::Refused(error) => Self::refused(error),
             NotAdmitted::Probe(lease) => {
-                Self { state: State::Probing { refusal: Mutex::new(Box::pin(shared.clone().run_probes(call, lease))) } }
+                let probes = run_probes(ProbeSlot::new(shared, &call, lease));
+                Self { state: State::Probing { refusal: Mutex::new(Box::pin(probes)) } }
             }
         }
     }
@@ -119,10 +122,7 @@ where
     local.classifier.watch(&call, response, Completion::new(admission))
 }
 
-fn failed<C>(admission: &mut Admission<C>, error: Error) -> Error
-where
-    C: crate::classify::ClassifyError,
-{
+fn failed<C: ClassifyError>(admission: &mut Admission<C>, error: Error) -> Error {
     // A refusal further in is not an outcome: nothing was sent.
     if error.rejected().is_some() {
         admission.release();

@@ -12,14 +12,17 @@ use crate::{
 
 /// Reads and steers the state that all services of one [`SemanticBreakerLayer`](super::SemanticBreakerLayer) share.
 ///
-/// A key is named by a [`Call`] with the same names: `handle.state(&Call::to("crm").operation("refund"))`.
+/// A key is named by a [`Call`] with the same names: `handle.state(&Call::to("crm").operation("refund"))`. A tenant is
+/// such a name: for calls that carry one, name it here too, or another key is meant. Where a classifier names the calls,
+/// its [`classify`](crate::classify::Classify::classify) tells what a request is called.
 ///
 /// ```
-/// # use tower_belay::{Call, SemanticBreakerLayer, TripCard, semantic_breaker::{Circuit, State}};
+/// # use tower_belay::{BreakerHandle, Call, SemanticBreakerLayer, TripCard, semantic_breaker::{Circuit, State}};
 /// let layer = SemanticBreakerLayer::new(TripCard::default());
 /// let (handle, crm) = (layer.handle(), Call::to("crm"));
 /// handle.force_open(&crm, Circuit::Health, None);
 /// assert_eq!(handle.state(&crm), State::Open);
+/// assert_eq!(handle.state(&crm.clone().tenant("acme")), State::Closed);
 /// handle.reset(&crm);
 /// assert_eq!(handle.state(&crm), State::Closed);
 /// ```
@@ -47,17 +50,18 @@ impl BreakerHandle {
         states.max_by_key(severity).unwrap_or(State::Closed)
     }
 
-    /// The circuits of `call` that have anything to say; a healthy one has not.
+    /// The circuits of `call` that keep state; a healthy one keeps none.
     pub fn snapshots(&self, call: &Call) -> Vec<Snapshot> {
         self.shared.snapshots(call)
     }
 
-    /// Every key that has anything to say, such as `target=crm operation=refund`.
+    /// Every key that keeps state, such as `target=crm operation=refund`: one that is not closed, one that counted
+    /// something, and for a while one that closed again.
     pub fn all(&self) -> Vec<(String, Snapshot)> {
         self.shared.all_snapshots()
     }
 
-    /// How many keys have anything to say.
+    /// How many keys keep state, see [`all`](BreakerHandle::all).
     pub fn unhealthy(&self) -> usize {
         self.shared.cells.iter().map(crate::keyed::Keyed::len).sum()
     }
@@ -73,7 +77,8 @@ impl BreakerHandle {
         self.shared.operate(circuit, call, |cell, moment| cell.force_closed(moment));
     }
 
-    /// Closes all circuits of this key and forgets what they counted. Unknown writes stay to be reconciled.
+    /// Closes all circuits of this key and forgets what they counted. Writes go on, but unknown ones stay to be
+    /// reconciled.
     pub fn reset(&self, call: &Call) {
         for circuit in Circuit::ALL {
             self.shared.operate(circuit, call, |cell, moment| cell.reset(moment));
@@ -82,6 +87,38 @@ impl BreakerHandle {
 
     /// The writes to this call's target that may have been applied: look them up, then tell
     /// [`reconciled`](BreakerHandle::reconciled).
+    ///
+    /// Only a write whose call has an [`action`](Call::action) can be named here. One without counts too, and cannot be
+    /// reconciled: [`reset`](BreakerHandle::reset) lets writes go on all the same.
+    ///
+    /// ```
+    /// use std::io;
+    /// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+    /// use tower_belay::{
+    ///     ActionId, Call, Effect, SemanticBreakerLayer, TripCard, classify_fn, semantic_breaker::State,
+    /// };
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tower_belay::Error> {
+    /// let refund = |key: &u128| Call::to("crm").effect(Effect::Sensitive).action(ActionId::from_key(*key));
+    /// let breaker = SemanticBreakerLayer::new(TripCard::default()).classifier(classify_fn(refund));
+    /// let (handle, crm) = (breaker.handle(), Call::to("crm"));
+    /// let mut refunds = ServiceBuilder::new()
+    ///     .layer(breaker)
+    ///     .service(service_fn(|_: u128| async { Err::<(), _>(io::Error::from(io::ErrorKind::TimedOut)) }));
+    ///
+    /// for key in [17, 18] {
+    ///     assert!(refunds.ready().await?.call(key).await.is_err());
+    /// }
+    /// assert_eq!(handle.state(&crm), State::Open);
+    /// for action in handle.pending_writes(&crm) {
+    ///     // Ask the target whether this one was applied.
+    ///     handle.reconciled(&crm, action);
+    /// }
+    /// assert_eq!(handle.state(&crm), State::Closed);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn pending_writes(&self, call: &Call) -> Vec<ActionId> {
         self.shared.pending_writes(call)
     }
@@ -89,7 +126,7 @@ impl BreakerHandle {
     /// It is known now whether this write was applied. When fewer than the threshold are left unknown, writes that
     /// were stopped for them go on.
     pub fn reconciled(&self, call: &Call, action: ActionId) {
-        self.shared.operate(Circuit::Writes, call, |cell, moment| cell.reconciled(action, moment));
+        self.shared.reconciled(call, action);
     }
 
     /// The kill switch: refuses every call of every key until [`revive`](BreakerHandle::revive).

@@ -1,4 +1,4 @@
-//! The layer and its setters.
+//! Puts [`SemanticBreaker`] around a service, and holds the state that all of them share.
 
 use std::{fmt, sync::Arc};
 
@@ -60,6 +60,9 @@ impl<C> SemanticBreakerLayer<C> {
     /// While half-open, a call above `ReadOnly` runs `probe` instead of itself: a service that tests the real failure
     /// mode of the call's target (authenticate, write a synthetic record, read it back) and answers with a verdict.
     /// An error of the probe is a failed probe.
+    ///
+    /// A probe is timed, and so needs tokio's timer; without one a breaker runs on any executor. All probes of one
+    /// half-open circuit run in the future of the call that came.
     #[must_use]
     pub fn probe<P>(self, probe: P) -> Self
     where

@@ -14,14 +14,32 @@
 //! | slow calls, quality, cost | off | the target and operation | 10 min, then probes |
 //!
 //! After the cool-down one probe at a time may pass: only calls that are `ReadOnly`, or the user's own
-//! [`probe`](SemanticBreakerLayer::probe). Four consecutive verified successes begin a ramp that lets a growing share
-//! of the calls through over 15 min; a signal on the way opens again, for longer.
+//! [`probe`](SemanticBreakerLayer::probe); after denials and credential failures any call, since one that is denied again
+//! changes nothing. Four consecutive verified successes begin a ramp that lets a growing share of the calls through over
+//! 15 min; a signal on the way opens again, for longer.
 //!
 //! # What it counts
 //!
 //! The verdict at the *end* of an answer, drawn by the [classifier](crate::classify). A result belongs to the phase
-//! that admitted it: late ones change nothing. A call given up by its caller counts as a failure only if its answer
-//! was awaited for 60 s; earlier it says nothing. Refusals of other layers are no outcomes.
+//! that admitted it: late ones move no window, but a late unknown write is still listed for reconciliation, and a late
+//! rate limit's hint still holds. A call given up by its caller counts as a failure only if its answer was awaited for
+//! 60 s; earlier it says nothing. Refusals of other layers are no outcomes.
+//!
+//! # What it keeps
+//!
+//! Only keys that are not healthy keep state: at most 1,024 of a tenant and 65,536 in all, a circuit. Names that anybody
+//! can make up, such as the model in a request, come into these numbers, and a call without a tenant belongs to the one
+//! tenant that has no name: name tenants, so that nobody's inventions weigh on somebody else.
+//!
+//! - A key for which there is no room shares one state with all of its tenant that have none, and past the total with
+//!   everybody that has none: five failures under five made-up models may then open every model of that tenant that has
+//!   no state of its own. That holds for failures and unknown writes, which ask how a target is.
+//! - Denials, rate limits and credentials are never shared: without room nothing is kept of them (counted as
+//!   `belay_breaker_no_room_total`). The target still refuses each, and nobody is blocked for what another did.
+//! - What an operator forces always has room.
+//! - Open circuits are kept to the end of their cool-down, and longer until they have recovered. One that nobody asks for
+//!   in a day is forgotten, but not that writes are stopped; a blocked actor or credential that may be tried again makes
+//!   room after ten idle minutes if somebody needs it.
 //!
 //! # Where it belongs
 //!
@@ -67,6 +85,7 @@
 
 mod admission;
 mod config;
+mod decide;
 mod future;
 mod handle;
 mod layer;

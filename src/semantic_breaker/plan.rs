@@ -16,16 +16,14 @@ const HAS_PROBE: u64 = 1 << 37;
 const IS_HEARD: u64 = 1 << 38;
 
 impl Plan {
-    pub(super) fn of(card: &TripCard, invalid: bool) -> Self {
+    pub(super) fn of(card: &TripCard) -> Self {
         let mut bits = 0;
         for circuit in Circuit::ALL {
             bits |= u64::from(card.scope(circuit).bits()) << (circuit as u64 * 8);
         }
         let failure_rate = card.failures.enabled && card.failures.rate.is_some();
         let averages = card.quality.enabled || card.cost.enabled || failure_rate;
-        for (on, flag) in
-            [(invalid, INVALID), (card.slow_calls.enabled, TIMED | COUNTS_SUCCESSES), (averages, COUNTS_SUCCESSES)]
-        {
+        for (on, flag) in [(card.slow_calls.enabled, TIMED | COUNTS_SUCCESSES), (averages, COUNTS_SUCCESSES)] {
             if on {
                 bits |= flag;
             }
@@ -56,7 +54,7 @@ impl Plan {
 
     /// The scope of `circuit` as the card says it.
     #[inline]
-    pub(super) fn widest(self, circuit: Circuit) -> Scope {
+    fn widest(self, circuit: Circuit) -> Scope {
         Scope::from_bits((self.0 >> (circuit as u64 * 8)) as u8)
     }
 
@@ -96,6 +94,11 @@ impl Plan {
     /// Whether there is a listener or an alert sink.
     pub(super) const fn is_heard(self) -> bool {
         self.0 & IS_HEARD != 0
+    }
+
+    /// The card has an impossible value: every call is refused.
+    pub(super) const fn invalid(self) -> Self {
+        Self(self.0 | INVALID)
     }
 
     pub(super) const fn with_probe(self) -> Self {

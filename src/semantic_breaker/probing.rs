@@ -6,8 +6,9 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::{
-    shared::{LAYER, NotAdmitted, ProbeLease, Shared, lock},
-    state::Settled,
+    decide::{NotAdmitted, ProbeLease},
+    shared::{LAYER, Shared},
+    state::{Cell, Settled},
     words::Circuit,
 };
 use crate::{
@@ -15,34 +16,36 @@ use crate::{
     classify::error_verdict,
     error::{Error, Refusal, Rejected},
     keyed::At,
+    lock::lock,
     reason::Reason,
     verdict::Verdict,
 };
 
-impl Shared {
-    /// Tests the target with the user's probe, until it is well or ill or the probe cannot tell; then refuses the call
-    /// that came, which may be sent again at once if the target is well.
-    pub(super) async fn run_probes(self: Arc<Self>, call: Call, mut lease: ProbeLease) -> Error {
-        loop {
-            let slot = ProbeSlot { shared: &self, call: &call, lease, settled: false };
-            let verdict = self.run_probe(&call).await;
-            slot.settle(&verdict);
-            match self.admit(&call) {
-                Err(NotAdmitted::Probe(next)) if verdict.is_success() => lease = next,
-                // It says nothing of the target, and would say it again at once: the next call may try.
-                Err(NotAdmitted::Probe(next)) => {
-                    self.release_lease(&call, next);
-                    return self.still_probing(&call, next.circuit, verdict.retry_at);
-                }
-                Err(NotAdmitted::Refused(error)) => return error,
-                Ok(pass) => {
-                    self.release(&call, &pass);
-                    return self.still_probing(&call, lease.circuit, Some(Instant::now()));
-                }
+/// Tests the target with the user's probe, until it is well or ill or the probe cannot tell; then refuses the call that
+/// came, which may be sent again at once if the target is well.
+pub(super) async fn run_probes(mut slot: ProbeSlot) -> Error {
+    let (shared, call) = (slot.shared.clone(), slot.call.clone());
+    loop {
+        let verdict = shared.run_probe(&call).await;
+        let circuit = slot.lease.circuit;
+        slot.settle(&verdict);
+        match shared.admit(&call) {
+            Err(NotAdmitted::Probe(next)) if verdict.is_success() => slot = ProbeSlot::new(&shared, &call, next),
+            // It says nothing of the target, and would say it again at once: the next call may try.
+            Err(NotAdmitted::Probe(next)) => {
+                shared.release_lease(&call, next);
+                return shared.still_probing(&call, next.circuit, verdict.retry_at);
+            }
+            Err(NotAdmitted::Refused(error)) => return error,
+            Ok(pass) => {
+                shared.release(&call, &pass);
+                return shared.still_probing(&call, circuit, Some(Instant::now()));
             }
         }
     }
+}
 
+impl Shared {
     fn still_probing(&self, call: &Call, circuit: Circuit, retry_at: Option<Instant>) -> Error {
         let scope = self.plan().scope(circuit, call);
         self.refuse(Rejected::new(LAYER, Refusal::Probing, scope, call).with_retry_at(retry_at))
@@ -62,33 +65,40 @@ impl Shared {
         let (card, plan, now) = (self.card(), self.plan(), Instant::now());
         let stamp = self.epoch.load(Ordering::Acquire);
         let settled = Settled { lease: Some(lease), ..Settled::new(stamp, call.effect_kind(), verdict) };
-        let changes =
-            self.cells[circuit as usize].look(call, plan.scope(circuit, call), &At { now, rules: &*card }, |cell| {
-                cell.settle(&settled, self.moment(now, &card, &mut || self.next_epoch()))
-            });
+        let settle = |cell: &mut Cell| cell.settle(&settled, self.moment(now, &card, &mut || self.next_epoch()));
+        let (cells, at) = (&self.cells[circuit as usize], At { now, rules: &*card });
+        let changes = cells.look(call, plan.scope(circuit, call), &at, |cell| {
+            // What comes after the slot was lost is still a fact, where there is anything to keep it.
+            cell.holds(lease).then(|| settle(cell))
+        });
+        let changes = changes.or_else(|| cells.look(call, plan.scope(circuit, call), &at, |cell| Some(settle(cell))));
         self.tell(circuit, call, plan, &changes.unwrap_or_default());
     }
 }
 
-/// The slot of a probe that is under way: dropping it gives it back.
-struct ProbeSlot<'a> {
-    shared: &'a Shared,
-    call: &'a Call,
+/// The slot of a probe that is under way, or about to be: dropping it gives it back.
+pub(super) struct ProbeSlot {
+    shared: Arc<Shared>,
+    call: Call,
     lease: ProbeLease,
     settled: bool,
 }
 
-impl ProbeSlot<'_> {
-    fn settle(mut self, verdict: &Verdict) {
+impl ProbeSlot {
+    pub(super) fn new(shared: &Arc<Shared>, call: &Call, lease: ProbeLease) -> Self {
+        Self { shared: shared.clone(), call: call.clone(), lease, settled: false }
+    }
+
+    fn settle(&mut self, verdict: &Verdict) {
         self.settled = true;
-        self.shared.settle_probe(self.call, self.lease, verdict);
+        self.shared.settle_probe(&self.call, self.lease, verdict);
     }
 }
 
-impl Drop for ProbeSlot<'_> {
+impl Drop for ProbeSlot {
     fn drop(&mut self) {
         if !self.settled {
-            self.shared.release_lease(self.call, self.lease);
+            self.shared.release_lease(&self.call, self.lease);
         }
     }
 }

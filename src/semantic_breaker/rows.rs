@@ -78,7 +78,8 @@ impl Default for FailureRate {
 /// Writes that may have been applied, and that nobody has reconciled yet.
 ///
 /// Default: two within one hour; the trip card this crate was designed after opens writes at two timeouts after
-/// submission. Attempts at the same action count as one write.
+/// submission. Attempts at the same [`action`](crate::Call::action) count as one write; a write without an action is one
+/// by itself, and nobody can reconcile it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! The service.
+//! Asks the breaker before each call, and the inner service only if something may be sent.
 
 use std::{
     fmt,

@@ -1,8 +1,9 @@
 //! What all services of one breaker share: which keys are not healthy, and who must be told.
 
 use std::{
+    hash::{BuildHasher, RandomState},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -14,16 +15,16 @@ use tower::{BoxError, util::BoxCloneSyncService};
 use super::{
     TripCard,
     plan::Plan,
-    state::{Admit, Ask, Cell, Changes, LeaseId, Moment, Settled, needs_cell},
+    state::{Cell, Changes, Moment},
     tell::{Hooks, News, gauge},
-    words::{Circuit, Signal},
+    words::Circuit,
 };
 use crate::{
-    call::{Call, Effect, KeyRef},
+    call::{Call, KeyRef, Scope},
     config_error::ConfigError,
     error::{Error, Refusal, Rejected},
-    keyed::{At, Keep, Kept, Keyed, Limits},
-    reason::{Class, Impact, Reason},
+    keyed::{Keep, Kept, Keyed, Limits},
+    lock::lock,
     verdict::Verdict,
 };
 
@@ -43,50 +44,12 @@ pub(super) struct Shared {
 }
 
 /// The caps of a circuit's map. A gateway's own fleet of targets is in the hundreds; only unhealthy keys count.
-const LIMITS: Limits = Limits { per_tenant: 1_024, total: 65_536, idle: Duration::from_secs(600) };
-
-/// In which order the circuits are asked: the one that spends a share of its calls comes last.
-const ORDER: [Circuit; 4] = [Circuit::Denials, Circuit::Credential, Circuit::Writes, Circuit::Health];
-
-/// The leave to send one call.
-#[derive(Debug)]
-pub(super) struct Pass {
-    stamp: u64,
-    started: Option<Instant>,
-    leases: Option<Box<[Option<LeaseId>; 4]>>,
-}
-
-impl Pass {
-    /// What was measured when the head of the answer came.
-    #[inline]
-    pub(super) fn sample(&self) -> Sample {
-        Sample { latency: self.started.map(|started| Instant::now().saturating_duration_since(started)) }
-    }
-
-    #[inline]
-    fn lease(&self, circuit: Circuit) -> Option<LeaseId> {
-        self.leases.as_ref().and_then(|leases| leases[circuit as usize])
-    }
-}
-
-/// What was measured of one call.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sample {
-    latency: Option<Duration>,
-}
-
-/// Why a call is not sent.
-pub(super) enum NotAdmitted {
-    Refused(Error),
-    /// It runs the user's probe instead.
-    Probe(ProbeLease),
-}
-
-/// The one slot in which a target is tested.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ProbeLease {
-    pub(super) circuit: Circuit,
-    pub(super) lease: LeaseId,
+///
+/// A key over them shares its tenant's state where that asks how a target is. It never does where somebody is to blame:
+/// nobody is blocked for what another actor or credential did, and the target itself still refuses both.
+const fn limits(circuit: Circuit) -> Limits {
+    let shares = matches!(circuit, Circuit::Health | Circuit::Writes);
+    Limits { per_tenant: 1_024, total: 65_536, idle: Duration::from_secs(600), shares }
 }
 
 impl Kept for Cell {
@@ -109,22 +72,22 @@ impl Kept for Cell {
 
 impl Shared {
     pub(super) fn new(card: TripCard) -> Self {
+        let mut plan = Plan::of(&card);
         let invalid = card.validate().err();
         if let Some(error) = &invalid {
+            plan = plan.invalid();
             tracing::error!(%error, "the semantic breaker refuses every call: its trip card is invalid");
         }
         Self {
-            plan: AtomicU64::new(Plan::of(&card, invalid.is_some()).bits()),
+            plan: AtomicU64::new(plan.bits()),
             epoch: AtomicU64::new(1),
-            cells: std::array::from_fn(|_| Keyed::new(LIMITS)),
+            cells: Circuit::ALL.map(|circuit| Keyed::new(limits(circuit))),
             card: Mutex::new(Arc::new(card)),
             invalid: Mutex::new(invalid),
             probe: Mutex::default(),
             hooks: Mutex::default(),
         }
     }
-
-    // === calls ===
 
     /// Whether every call is refused, whatever it is.
     #[inline]
@@ -136,8 +99,8 @@ impl Shared {
         self.refuse(self.rejection_of_all(call, self.plan()))
     }
 
-    fn rejection_of_all(&self, call: &Call, plan: Plan) -> Rejected {
-        let rejected = |refusal| Rejected::new(LAYER, refusal, plan.widest(Circuit::Health), call);
+    pub(super) fn rejection_of_all(&self, call: &Call, plan: Plan) -> Rejected {
+        let rejected = |refusal| Rejected::new(LAYER, refusal, Scope::GLOBAL, call);
         match lock(&self.invalid).clone() {
             Some(error) if !plan.is_killed() => rejected(Refusal::Misconfigured).with_source(error),
             _ if plan.is_killed() => rejected(Refusal::Killed),
@@ -145,155 +108,6 @@ impl Shared {
             _ => rejected(Refusal::Killed).with_retry_at(Instant::now()),
         }
     }
-
-    #[inline]
-    pub(super) fn admit(&self, call: &Call) -> Result<Pass, NotAdmitted> {
-        let plan = self.plan();
-        // The epoch before the marks: a trip marks its key before it begins a phase, so whoever sees the phase's
-        // number also sees the mark.
-        let stamp = self.epoch.load(Ordering::Acquire);
-        if plan.refuses_all() {
-            return Err(NotAdmitted::Refused(self.refusal_of_all(call)));
-        }
-        let pass = Pass { stamp, started: plan.is_timed().then(Instant::now), leases: None };
-        if !plan.is_off() && self.is_calm(call, plan) { Ok(pass) } else { self.admit_slowly(call, plan, pass) }
-    }
-
-    /// Whether no circuit has anything against this call's keys, at the price of a few shared reads.
-    #[inline]
-    fn is_calm(&self, call: &Call, plan: Plan) -> bool {
-        let [health, writes, denials, credential] = &self.cells;
-        (health.is_empty() && writes.is_empty() && denials.is_empty() && credential.is_empty())
-            || ORDER.iter().all(|circuit| {
-                let cells = &self.cells[*circuit as usize];
-                let passes = *circuit == Circuit::Writes && call.effect_kind() == Effect::ReadOnly;
-                passes || cells.is_empty() || cells.is_absent(&KeyRef::new(call, plan.scope(*circuit, call)))
-            })
-    }
-
-    #[cold]
-    fn admit_slowly(&self, call: &Call, plan: Plan, mut pass: Pass) -> Result<Pass, NotAdmitted> {
-        let card = self.card();
-        let now = Instant::now();
-        let ask = Ask { effect: call.effect_kind(), deadline: call.deadline_at(), has_probe: plan.has_probe() };
-        let mut probe = None;
-        // What a dry run would have refused it for.
-        let mut watched = plan.is_off().then(|| self.rejection_of_all(call, plan));
-        for circuit in ORDER {
-            if self.cells[circuit as usize].is_empty() {
-                continue;
-            }
-            let scope = plan.scope(circuit, call);
-            let admit = |cell: &mut Cell| cell.admit(&ask, self.moment(now, &card, &mut || self.next_epoch()));
-            let looked = self.cells[circuit as usize].look(call, scope, &At { now, rules: &*card }, admit);
-            let Some((admit, changes)) = looked else { continue };
-            self.tell(circuit, call, plan, &changes);
-            match admit {
-                Admit::Pass => {}
-                Admit::Probe(lease) => pass.leases.get_or_insert_default()[circuit as usize] = Some(lease),
-                Admit::RunProbe(lease) => {
-                    pass.leases.get_or_insert_default()[circuit as usize] = Some(lease);
-                    if let Some(other) = probe.replace(ProbeLease { circuit, lease }) {
-                        self.release_lease(call, other);
-                    }
-                }
-                Admit::Refuse { refusal, cause, retry_at } => {
-                    let code = refusal_code(refusal, cause);
-                    let rejected = Rejected::new(LAYER, code, scope, call).with_retry_at(retry_at);
-                    if plan.is_dry_run() {
-                        watched.get_or_insert(rejected);
-                        continue;
-                    }
-                    self.release(call, &pass);
-                    return Err(NotAdmitted::Refused(self.refuse(rejected)));
-                }
-            }
-        }
-        // Asking may have begun a phase, to which this call then belongs.
-        pass.stamp = self.epoch.load(Ordering::Acquire);
-        if let (Some(lease), Some(leases)) = (probe, &mut pass.leases) {
-            leases[lease.circuit as usize] = None;
-        }
-        match probe {
-            Some(lease) if plan.is_dry_run() => {
-                self.release_lease(call, lease);
-                let scope = plan.scope(lease.circuit, call);
-                watched.get_or_insert_with(|| Rejected::new(LAYER, Refusal::Probing, scope, call));
-            }
-            Some(lease) => {
-                self.release(call, &pass);
-                return Err(NotAdmitted::Probe(lease));
-            }
-            None => {}
-        }
-        if let Some(rejected) = &watched {
-            self.hooks().would_refuse(rejected);
-        }
-        Ok(pass)
-    }
-
-    #[inline]
-    pub(super) fn settle(&self, call: &Call, pass: &Pass, verdict: &Verdict, sample: Sample) {
-        let plan = self.plan();
-        let says_nothing = match verdict.reason.impact(call.effect_kind()) {
-            Impact::Neutral => verdict.class() != Class::Unknown || verdict.reason == Reason::Abandoned,
-            _ => false,
-        };
-        if says_nothing && pass.leases.is_none() && !plan.counts_successes() && self.is_calm(call, plan) {
-            return;
-        }
-        self.settle_slowly(call, plan, pass, verdict, sample);
-    }
-
-    #[cold]
-    fn settle_slowly(&self, call: &Call, plan: Plan, pass: &Pass, verdict: &Verdict, sample: Sample) {
-        let card = self.card();
-        let now = Instant::now();
-        for circuit in ORDER {
-            let settled = Settled {
-                stamp: pass.stamp,
-                lease: pass.lease(circuit),
-                effect: call.effect_kind(),
-                action: call.action_id(),
-                verdict,
-                latency: sample.latency,
-                queued: call.queue_length() > 0,
-                score: verdict.score(),
-                cost: verdict.cost(),
-            };
-            let settle = |cell: &mut Cell| cell.settle(&settled, self.moment(now, &card, &mut || self.next_epoch()));
-            let (cells, scope) = (&self.cells[circuit as usize], plan.scope(circuit, call));
-            let at = At { now, rules: &*card };
-            let changes = if needs_cell(circuit, &settled, &card) {
-                cells.make(call, scope, &at, || self.new_cell(circuit, now), settle)
-            } else {
-                cells.look(call, scope, &at, settle).unwrap_or_default()
-            };
-            self.tell(circuit, call, plan, &changes);
-        }
-    }
-
-    /// Gives back what a call holds that was not sent, or of which nothing is known.
-    pub(super) fn release(&self, call: &Call, pass: &Pass) {
-        let Some(leases) = &pass.leases else { return };
-        for circuit in ORDER {
-            if let Some(lease) = leases[circuit as usize] {
-                self.release_lease(call, ProbeLease { circuit, lease });
-            }
-        }
-    }
-
-    pub(super) fn release_lease(&self, call: &Call, ProbeLease { circuit, lease }: ProbeLease) {
-        let card = self.card();
-        let at = At { now: Instant::now(), rules: &*card };
-        self.cells[circuit as usize].look(call, self.plan().scope(circuit, call), &at, |cell| cell.release(lease));
-    }
-
-    pub(super) fn reason_of_abandoned(&self, waited: Duration) -> Reason {
-        self.card().abandoned(waited)
-    }
-
-    // === small parts ===
 
     #[inline]
     pub(super) fn plan(&self) -> Plan {
@@ -323,8 +137,7 @@ impl Shared {
     }
 
     pub(super) fn new_cell(&self, circuit: Circuit, now: Instant) -> Cell {
-        use std::hash::BuildHasher;
-        Cell::new(circuit, std::hash::RandomState::new().hash_one(self.epoch.load(Ordering::Relaxed)), now)
+        Cell::new(circuit, RandomState::new().hash_one(self.epoch.load(Ordering::Relaxed)), now)
     }
 
     pub(super) fn refuse(&self, rejected: Rejected) -> Error {
@@ -343,14 +156,3 @@ impl Shared {
 
 /// The layer's name in refusals and metrics.
 pub(super) const LAYER: &str = "semantic_breaker";
-
-fn refusal_code(refusal: Refusal, cause: Signal) -> Refusal {
-    match (refusal, cause) {
-        (Refusal::Open, Signal::Malformed | Signal::Quality) => Refusal::Degraded,
-        (refusal, _) => refusal,
-    }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

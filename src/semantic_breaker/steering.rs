@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{
     TripCard,
     plan::Plan,
-    shared::{ProbeService, Shared, lock},
+    shared::{ProbeService, Shared},
     state::{Cell, Changes, Moment},
     words::{Circuit, Snapshot},
 };
@@ -15,7 +15,8 @@ use crate::{
     call::{ActionId, Call},
     config_error::ConfigError,
     events::{AlertSink, Listener},
-    keyed::At,
+    keyed::{At, Claim},
+    lock::lock,
 };
 
 impl Shared {
@@ -49,19 +50,32 @@ impl Shared {
     pub(super) fn update(&self, card: TripCard) -> Result<(), ConfigError> {
         card.validate()?;
         *lock(&self.invalid) = None;
-        let fresh = Plan::of(&card, false);
-        *lock(&self.card) = Arc::new(card);
+        let fresh = Plan::of(&card);
+        // Under the lock, so that of two updates at once the card and the plan are the same one's.
+        let mut current = lock(&self.card);
+        *current = Arc::new(card);
         self.change_plan(|plan| fresh.with_switches_of(plan));
         Ok(())
     }
 
-    /// Changes the circuit of a call's key, making it where there is none.
+    /// Changes the circuit of a call's own key, making it where there is none.
     pub(super) fn operate(&self, circuit: Circuit, call: &Call, act: impl Fn(&mut Cell, Moment<'_>) -> Changes) {
         let (card, plan, now) = (self.card(), self.plan(), Instant::now());
         let act = |cell: &mut Cell| act(cell, self.moment(now, &card, &mut || self.next_epoch()));
-        let (cells, at) = (&self.cells[circuit as usize], At { now, rules: &*card });
-        let changes = cells.make(call, plan.scope(circuit, call), &at, || self.new_cell(circuit, now), act);
-        self.tell(circuit, call, plan, &changes);
+        let (cells, scope, at) = (&self.cells[circuit as usize], plan.scope(circuit, call), At { now, rules: &*card });
+        let changes = cells.make(call, scope, Claim::Operator, &at, || self.new_cell(circuit, now), act);
+        self.tell(circuit, call, plan, &changes.unwrap_or_default());
+    }
+
+    /// Tells the circuit that lists this write, wherever it lies.
+    pub(super) fn reconciled(&self, call: &Call, action: ActionId) {
+        let (card, plan, now) = (self.card(), self.plan(), Instant::now());
+        let (cells, at) = (&self.cells[Circuit::Writes as usize], At { now, rules: &*card });
+        let changes = cells.look(call, plan.scope(Circuit::Writes, call), &at, |cell| {
+            let listed = cell.pending_writes().any(|write| write == action);
+            listed.then(|| cell.reconciled(action, self.moment(now, &card, &mut || self.next_epoch())))
+        });
+        self.tell(Circuit::Writes, call, plan, &changes.unwrap_or_default());
     }
 
     /// What a call's keys are like now; circuits without state are left out.
@@ -69,7 +83,7 @@ impl Shared {
         let (card, plan, now) = (self.card(), self.plan(), Instant::now());
         let look = |circuit: &Circuit| {
             let (cells, at) = (&self.cells[*circuit as usize], At { now, rules: &*card });
-            cells.look(call, plan.scope(*circuit, call), &at, |cell| cell.snapshot(now, &card))
+            cells.look(call, plan.scope(*circuit, call), &at, |cell| Some(cell.snapshot(now, &card)))
         };
         Circuit::ALL.iter().filter_map(look).collect()
     }
@@ -88,7 +102,7 @@ impl Shared {
         let (card, plan, now) = (self.card(), self.plan(), Instant::now());
         let (cells, at) = (&self.cells[Circuit::Writes as usize], At { now, rules: &*card });
         cells
-            .look(call, plan.scope(Circuit::Writes, call), &at, |cell| cell.pending_writes().collect())
+            .look(call, plan.scope(Circuit::Writes, call), &at, |cell| Some(cell.pending_writes().collect()))
             .unwrap_or_default()
     }
 }

@@ -1,6 +1,10 @@
 //! Tells the outside what was decided: tracing, metrics, the listener and the alert sink.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use super::{
     shared::LAYER,
@@ -75,7 +79,7 @@ impl Hooks {
 
     fn hear(&self, event: &Event<'_>) {
         if let Some(listener) = &self.listener {
-            listener.on_event(event);
+            contained(|| listener.on_event(event));
         }
     }
 
@@ -83,8 +87,16 @@ impl Hooks {
         tracing::error!(layer = LAYER, ?kind, key, "alert");
         metrics::counter!("belay_alerts_total", "layer" => LAYER, "kind" => kind.code()).increment(1);
         if let Some(alerts) = &self.alerts {
-            alerts.alert(&Alert::new(kind, key));
+            contained(|| alerts.alert(&Alert::new(kind, key)));
         }
+    }
+}
+
+/// Whoever is told has no say: a panic there must neither lose what is still to be counted or given back, nor end the
+/// process where a call is settled because another panic drops it.
+fn contained(tell: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+        tracing::error!(layer = LAYER, "a listener or an alert sink panicked");
     }
 }
 
@@ -93,6 +105,11 @@ pub(super) fn gauge(circuit: Circuit, state: State, by: f64) {
     if state != State::Closed {
         metrics::gauge!("belay_breaker_circuits", "circuit" => circuit.code(), "state" => state.code()).increment(by);
     }
+}
+
+/// The cap was reached, and keys of this circuit share nothing: nothing is kept of this one.
+pub(super) fn no_room(circuit: Circuit) {
+    metrics::counter!("belay_breaker_no_room_total", "circuit" => circuit.code()).increment(1);
 }
 
 impl fmt::Debug for Hooks {

@@ -45,7 +45,7 @@ pub enum Circuit {
 }
 
 impl Circuit {
-    /// Every circuit, in the order in which they are asked.
+    /// Every circuit.
     pub const ALL: [Self; 4] = [Self::Health, Self::Writes, Self::Denials, Self::Credential];
 
     /// The stable, documented code.

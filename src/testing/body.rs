@@ -1,3 +1,5 @@
+//! A body that follows a script: [`BodyScript`].
+
 use std::{
     collections::VecDeque,
     fmt,

@@ -1,3 +1,5 @@
+//! A service that follows a script: [`Scripted`].
+
 use std::{
     collections::VecDeque,
     fmt,
@@ -5,7 +7,7 @@ use std::{
     mem,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
@@ -16,6 +18,8 @@ use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
 use tower::BoxError;
 use tower_service::Service;
+
+use crate::lock::lock;
 
 /// What the other side does with one request.
 #[derive(Debug)]
@@ -187,8 +191,4 @@ impl<Res> fmt::Debug for ScriptedFuture<Res> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScriptedFuture").finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

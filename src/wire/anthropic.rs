@@ -6,8 +6,8 @@ use super::{
     calls::Fragment,
     decoder::Decoder,
     errors,
+    finish::FinishReason,
     json::{self, List, NotJson, Obj, Raw},
-    reading::FinishReason,
     usage::{self, Habit},
 };
 

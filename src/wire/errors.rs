@@ -6,11 +6,15 @@
 use std::time::Duration;
 
 use super::{
-    Protocol, hints,
+    hints,
     json::{self, List, Obj, Raw},
-    reading::{FinishReason, StatedError},
+    reading::StatedError,
 };
-use crate::{call::Effect, reason::Reason};
+use crate::{
+    call::Effect,
+    classify::status::{Proof, status_reason},
+    reason::Reason,
+};
 
 const MAX_WORD: usize = 128;
 const MAX_MESSAGE: usize = 1024;
@@ -283,45 +287,9 @@ pub fn error_reason(status: u16, error: &StatedError, effect: Effect) -> Reason 
     match status {
         0 if coded.is_none() && invalid => Reason::InvalidRequest,
         0 => on_read(Reason::ServerError),
-        401 | 407 => Reason::Unauthenticated,
-        402 => Reason::QuotaExhausted,
-        403 => Reason::PermissionDenied,
-        404 | 410 => Reason::NotFound,
-        408 => Reason::Timeout,
-        409 | 423 | 425 => Reason::Conflict,
         // Anthropic's 413 and OpenAI's are both about the size of the input.
         413 => Reason::ContextOverflow,
-        424 | 499 => on_read(Reason::ServerError),
-        429 => on_read(Reason::RateLimited),
-        451 => Reason::PolicyDenied,
-        503 | 529 => on_read(Reason::Overloaded),
-        504 | 522 | 524 => on_read(Reason::Timeout),
-        500.. => on_read(Reason::ServerError),
-        400.. => Reason::InvalidRequest,
+        400.. => status_reason(status, effect, Proof::None),
         _ => Reason::Unclassified,
     }
-}
-
-/// What a finish reason means; `None` for an ordinary end and for every word that we do not know.
-pub(super) fn finish_reason(protocol: Option<Protocol>, word: &FinishReason, effect: Effect) -> Option<Reason> {
-    let on_read = |reason| if effect == Effect::ReadOnly { reason } else { Reason::Unproven };
-    let word = word.as_str()?;
-    Some(match (protocol, word) {
-        (Some(Protocol::Anthropic), "pause_turn") => Reason::Paused,
-        (Some(Protocol::OpenAiResponses), "queued" | "in_progress") => Reason::Accepted,
-        (Some(Protocol::OpenAiResponses), "cancelled") => Reason::Abandoned,
-        (Some(Protocol::OpenAiResponses), "incomplete") => Reason::OutputLimit,
-        (Some(Protocol::OpenAiResponses), "failed") | (_, "error" | "network_error") => on_read(Reason::ServerError),
-        (_, "length" | "max_tokens" | "max_output_tokens" | "model_length" | "MAX_TOKENS") => Reason::OutputLimit,
-        (_, "model_context_window_exceeded") => Reason::ContextOverflow,
-        (_, "content_filter" | "content_filtered" | "sensitive" | "SAFETY" | "RECITATION" | "BLOCKLIST") => {
-            Reason::ContentFiltered
-        }
-        (_, "PROHIBITED_CONTENT" | "SPII" | "guardrail_intervened") => Reason::ContentFiltered,
-        (_, "refusal") => Reason::Refused,
-        (_, "MALFORMED_FUNCTION_CALL" | "malformed_function_call") => Reason::ToolCallInvalid,
-        // DeepSeek's word for having been interrupted for lack of capacity.
-        (_, "insufficient_system_resource") => on_read(Reason::Overloaded),
-        _ => return None,
-    })
 }

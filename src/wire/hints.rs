@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
 
-use crate::human;
+use crate::{classify::status::LONGEST_WAIT, human};
 
 /// No hint is longer than this: what says more says "never" or is nonsense.
-pub const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+pub const LONGEST: Duration = LONGEST_WAIT;
 
 /// The wait that `headers` and the error's message ask for; `None` where neither says anything.
 ///

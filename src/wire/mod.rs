@@ -17,25 +17,31 @@
 //! assert_eq!(reading.reason(StatusCode::OK, Effect::ReadOnly), Reason::Cut);
 //! ```
 
+mod amend;
 mod anthropic;
 mod calls;
 mod cursor;
 mod decoder;
 mod errors;
+mod finish;
 pub mod hints;
 mod json;
 mod openai_chat;
 mod openai_responses;
 mod reading;
 mod request;
+mod rewrite;
 pub mod sse;
 mod usage;
 
+pub use amend::{Compact, LlmAmend};
 pub use decoder::{Decoder, Progress};
 pub use errors::error_reason;
-pub use reading::{FinishReason, Reading, StatedError, ToolCallRead};
+pub use finish::FinishReason;
+pub use reading::{Reading, StatedError, ToolCallRead};
 pub(crate) use request::is_usage_only;
 pub use request::{RequestFacts, protocol_of, with_include_usage};
+pub(crate) use rewrite::rewrite;
 pub use sse::SseSplitter;
 
 /// The protocols that are read here.

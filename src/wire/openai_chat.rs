@@ -4,8 +4,8 @@ use super::{
     calls::Fragment,
     decoder::Decoder,
     errors,
+    finish::FinishReason,
     json::{self, Cursor, List, NotJson, Obj, Raw},
-    reading::FinishReason,
     usage::{self, Habit},
 };
 

@@ -1,50 +1,19 @@
 //! What one answer said: [`Reading`].
 
-use std::{
-    fmt,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
 
-use super::{Protocol, errors, hints, json};
-use crate::{call::Effect, reason::Reason, verdict::Usage};
-
-/// Why a model stopped, in the provider's own word.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FinishReason {
-    /// A word, known to us or not.
-    Word(String),
-    /// Some servers send a number.
-    Number(i64),
-}
-
-impl FinishReason {
-    /// The word, where it is one.
-    pub fn as_str(&self) -> Option<&str> {
-        match self {
-            Self::Word(word) => Some(word),
-            Self::Number(_) => None,
-        }
-    }
-
-    pub(super) fn read(raw: json::Raw<'_>) -> Option<Self> {
-        match json::string(raw) {
-            Some(word) => (!word.is_empty()).then(|| Self::Word(json::clip(&word, 128).to_owned())),
-            None => json::text(raw).parse().ok().map(Self::Number),
-        }
-    }
-}
-
-impl fmt::Display for FinishReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Word(word) => f.write_str(word),
-            Self::Number(number) => number.fmt(f),
-        }
-    }
-}
+use super::{
+    Protocol, errors,
+    finish::{FinishReason, finish_reason},
+    hints, json,
+};
+use crate::{
+    call::Effect,
+    reason::{Class, Reason},
+    verdict::Usage,
+};
 
 /// A call that the model asks the client to run, put together from its fragments.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -118,7 +87,7 @@ impl Reading {
     /// Call it when the answer is over: a stream that stopped early is [`Reason::Cut`].
     pub fn reason(&self, status: StatusCode, effect: Effect) -> Reason {
         let reason = self.judge(status, effect);
-        let definite = matches!(reason.class(), crate::reason::Class::Failed | crate::reason::Class::RateLimited);
+        let definite = matches!(reason.class(), Class::Failed | Class::RateLimited);
         // An answer that was under way proves that the call was taken up, whatever error ended it.
         if definite && effect > Effect::ReadOnly && (self.visible || self.reasoning || self.provider_tools) {
             return Reason::Unproven;
@@ -131,11 +100,11 @@ impl Reading {
             let error = self.error.as_ref();
             return errors::error_reason(status.as_u16(), error.unwrap_or(&StatedError::default()), effect);
         }
-        let finished = self.finish_reason.as_ref().and_then(|word| errors::finish_reason(self.protocol, word, effect));
+        let finished = self.finish_reason.as_ref().and_then(|word| finish_reason(self.protocol, word, effect));
         if let Some(error) = &self.error {
             // What the model's own end says comes before an error sent after it.
             return match finished {
-                Some(reason) if reason.class() == crate::reason::Class::Malformed => reason,
+                Some(reason) if reason.class() == Class::Malformed => reason,
                 _ => errors::error_reason(status.as_u16(), error, effect),
             };
         }

@@ -1,3 +1,4 @@
+mod amend;
 mod answers;
 mod errors;
 mod hints;

@@ -7,6 +7,7 @@ mod axum;
 mod closure;
 mod hyper;
 mod middleware;
+mod proxy;
 mod reqwest;
 mod target;
 mod together;

@@ -80,3 +80,83 @@ async fn an_open_breaker_of_the_attacker_is_not_evicted_either() {
     attack(&rig, Reason::Failed, |call, name| call.target(name)).await;
     assert_eq!(rig.refused(&open).await, Refusal::Open);
 }
+
+/// So many that the next one has no room of its own.
+const FULL: usize = 1_024;
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_to_blame_blocks_nobody_else_of_its_tenant_however_many_there_are() {
+    let rig = Rig::new(TripCard::default());
+    for n in 0..2 * FULL {
+        rig.sends(1, &read("llm").credential(&format!("stolen {n}")), Reason::Unauthenticated).await;
+        rig.sends(3, &read("crm").actor(&format!("mallory {n}")), Reason::PermissionDenied).await;
+    }
+    rig.passes(&read("llm").credential("paid")).await;
+    rig.passes(&read("crm").actor("ada")).await;
+    assert_eq!(rig.refused(&read("llm").credential("stolen 0")).await, Refusal::CredentialOpen);
+    assert_eq!(rig.refused(&read("crm").actor("mallory 0")).await, Refusal::ActorBlocked);
+    // An operator has room where a call has none.
+    rig.handle.force_open(&read("llm").credential("leaked"), Circuit::Credential, None);
+    assert_eq!(rig.refused(&read("llm").credential("leaked")).await, Refusal::ForcedOpen);
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocked_credentials_that_nobody_uses_any_more_make_room_for_others() {
+    let rig = Rig::new(TripCard::default());
+    for n in 0..FULL {
+        rig.sends(1, &read("llm").credential(&format!("old {n}")), Reason::Unauthenticated).await;
+    }
+    pass(20 * MINUTE).await;
+    rig.sends(1, &read("llm").credential("new"), Reason::Unauthenticated).await;
+    assert_eq!(rig.refused(&read("llm").credential("new")).await, Refusal::CredentialOpen);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_asks_for_in_a_day_is_forgotten_but_not_that_writes_are_stopped() {
+    let rig = Rig::new(TripCard::default());
+    rig.sends(5, &read("crm"), Reason::Overloaded).await;
+    rig.sends(3, &read("erp").actor("eve"), Reason::PermissionDenied).await;
+    rig.sends(1, &read("llm"), Reason::Unauthenticated).await;
+    rig.sends(2, &write("erp").actor("bob"), Reason::Timeout).await;
+    pass(24 * 60 * MINUTE - secs(1)).await;
+    rig.handle.all();
+    assert_eq!(rig.handle.unhealthy(), 4);
+    pass(secs(1)).await;
+    rig.handle.all();
+    let left: Vec<_> = rig.handle.all().into_iter().map(|(_, snapshot)| snapshot.circuit).collect();
+    assert_eq!(left, [Circuit::Writes]);
+    assert_eq!(rig.refused(&write("erp").actor("bob")).await, Refusal::AwaitingProbe);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_means_one_key_also_where_keys_share() {
+    let rig = Rig::new(TripCard::default());
+    for n in 0..FULL {
+        rig.sends(1, &read(&format!("crm {n}")), Reason::Failed).await;
+    }
+    rig.handle.force_open(&read("erp"), Circuit::Health, None);
+    assert_eq!(rig.refused(&read("erp")).await, Refusal::ForcedOpen);
+    rig.passes(&read("ats")).await;
+    // Those without room share what comes of them; a reset is for one of them.
+    rig.sends(5, &read("web"), Reason::Failed).await;
+    assert_eq!(rig.refused(&read("ats")).await, Refusal::Open);
+    rig.handle.reset(&read("ats"));
+    rig.passes(&read("ats")).await;
+    assert_eq!(rig.refused(&read("web")).await, Refusal::Open);
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_share_are_reconciled_where_they_are_listed() {
+    let rig = Rig::new(TripCard::default());
+    for n in 0..FULL {
+        rig.sends(1, &write(&format!("crm {n}")), Reason::Timeout).await;
+    }
+    let action = |n| write("erp").action(tower_belay::ActionId::from_key(n));
+    rig.sends(1, &action(1), Reason::Timeout).await;
+    rig.sends(1, &action(2), Reason::Timeout).await;
+    assert_eq!(rig.refused(&write("erp")).await, Refusal::WritesOpen);
+    for write in rig.handle.pending_writes(&write("erp")) {
+        rig.handle.reconciled(&action(0), write);
+    }
+    rig.passes(&write("erp")).await;
+}

@@ -1,6 +1,6 @@
 //! Dry run, kill switch, and what operators force.
 
-use tower_belay::semantic_breaker::Failures;
+use tower_belay::{Scope, semantic_breaker::Failures};
 
 use super::*;
 
@@ -74,7 +74,7 @@ async fn killed_calls_do_not_wait_for_the_inner_service() {
     let request = http::Request::get("http://crm.test/").body(String::new()).expect("a request");
     let sending = async { service.ready().await?.call(request).await };
     let error = tokio::time::timeout(secs(1), sending).await.expect("at once").expect_err("a refusal");
-    assert_eq!(error.rejected().map(|it| it.code()), Some(Refusal::Killed));
+    assert_eq!(error.rejected().map(|it| (it.code(), it.scope())), Some((Refusal::Killed, Scope::GLOBAL)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,4 +150,89 @@ async fn a_new_card_keeps_what_is_known() {
     let error = rig.handle.update(TripCard::default().probes(0)).expect_err("no probes");
     assert_eq!(error.field(), "probes");
     assert_eq!(rig.refused(&read("erp")).await, Refusal::Open);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_asked_for_before_a_reset_is_late_for_what_comes_after_it() {
+    let handle = Arc::<std::sync::OnceLock<BreakerHandle>>::default();
+    let resets = handle.clone();
+    let rig = Rig::made_by(TripCard::default(), |layer| {
+        layer.listener(move |event: &Event<'_>| {
+            if let (Event::Transition(it), Some(handle)) = (event, resets.get())
+                && it.to == State::HalfOpen
+            {
+                handle.reset(&read("crm"));
+            }
+        })
+    });
+    handle.set(rig.handle.clone()).expect("nobody set it");
+    rig.sends(5, &read("crm"), Reason::Overloaded).await;
+    pass(10 * MINUTE).await;
+    // Asking for it makes the circuit half-open, and the listener resets it before the call is sent.
+    rig.sends(1, &read("crm"), Reason::Overloaded).await;
+    assert_eq!(rig.circuit(&read("crm"), Circuit::Health).map(|it| it.counts.failures), Some(0));
+    rig.sends(4, &read("crm"), Reason::Overloaded).await;
+    rig.passes(&read("crm")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn listeners_may_steer_the_breaker_they_hear_and_send_calls_through_it() {
+    let parts = Arc::<std::sync::OnceLock<(BreakerHandle, BoxCloneSyncService<Request, Verdict, Error>)>>::default();
+    let (uses, alerted) = (parts.clone(), parts.clone());
+    let rig = Rig::made_by(TripCard::default(), |layer| {
+        layer
+            .listener(move |event: &Event<'_>| {
+                // What it does itself it hears of too.
+                let Some((handle, service)) = uses.get() else { return };
+                if matches!(event, Event::Transition(it) if it.key.contains("other")) {
+                    return;
+                }
+                handle.all();
+                handle.state(&read("crm"));
+                handle.force_open(&read("other"), Circuit::Health, None);
+                handle.reset(&read("other"));
+                handle.update(TripCard::default()).expect("a valid card");
+                handle.kill();
+                handle.revive();
+                let request = Request { call: write("third"), verdict: good(), after: Duration::ZERO };
+                let answer = futures_util::FutureExt::now_or_never(service.clone().oneshot(request));
+                assert!(answer.is_some());
+            })
+            .alerts(move |_: &Alert| {
+                if let Some((handle, _)) = alerted.get() {
+                    handle.pending_writes(&write("crm"));
+                    handle.reset(&read("other"));
+                }
+            })
+    });
+    assert!(parts.set((rig.handle.clone(), rig.service.clone())).is_ok());
+    let send = async |call: &Call, verdict: Reason| {
+        let request = Request { call: call.clone(), verdict: verdict.into(), after: Duration::ZERO };
+        rig.service.clone().oneshot(request).await.err().and_then(|error| error.rejected().map(|it| it.code()))
+    };
+    for _ in 0..5 {
+        assert_eq!(send(&read("crm"), Reason::Overloaded).await, None);
+    }
+    assert_eq!(send(&read("crm"), Reason::Completed).await, Some(Refusal::Open));
+    for _ in 0..2 {
+        assert_eq!(send(&write("erp"), Reason::Timeout).await, None);
+    }
+    assert_eq!(send(&write("erp"), Reason::Completed).await, Some(Refusal::WritesOpen));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_panics_when_told_changes_no_decision_and_loses_no_count() {
+    let rig = Rig::made_by(TripCard::default(), |layer| {
+        layer.listener(|_: &Event<'_>| panic!("a listener")).alerts(|_: &Alert| panic!("a sink"))
+    });
+    let call = read("crm").credential("key").actor("eve");
+    rig.sends(3, &call, Reason::PermissionDenied).await;
+    assert_eq!(rig.refused(&call).await, Refusal::ActorBlocked);
+    // Two circuits of one call: the first that tells does not keep the second from counting.
+    rig.sends(5, &read("erp"), Reason::Overloaded).await;
+    assert_eq!(rig.refused(&read("erp")).await, Refusal::Open);
+    pass(10 * MINUTE).await;
+    // The slots of the probes that were told of in vain come free.
+    rig.sends(4, &read("erp"), good()).await;
+    assert_eq!(rig.handle.state(&read("erp")), State::Recovering);
 }

@@ -133,3 +133,15 @@ async fn live_probes_send_the_write_itself() {
     rig.sends(5, &write("crm"), Reason::Overloaded).await;
     rig.recovers(&write("crm")).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_would_probe_and_is_dropped_before_anybody_polls_it_gives_its_slot_back() {
+    let (rig, runs) = opened_with_probe(|| async { Ok(Verdict::completed()) }).await;
+    pass(10 * MINUTE).await;
+    let request = Request { call: write("crm"), verdict: good(), after: Duration::ZERO };
+    let mut service = rig.service.clone();
+    drop(service.ready().await.expect("ready").call(request));
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    let _ = rig.send(&write("crm"), good()).await;
+    assert_eq!(runs.load(Ordering::SeqCst), 4, "the slot is free");
+}

@@ -41,6 +41,16 @@ async fn findings_let_writes_go_on_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_without_an_action_counts_and_only_a_reset_lets_writes_go_on() {
+    let rig = Rig::new(TripCard::default());
+    rig.sends(2, &write("crm"), Reason::Timeout).await;
+    assert_eq!(rig.refused(&write("crm")).await, Refusal::WritesOpen);
+    assert_eq!(rig.handle.pending_writes(&write("crm")), []);
+    rig.handle.reset(&write("crm"));
+    rig.passes(&write("crm")).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_hour_apart_two_unknown_writes_stop_nothing() {
     let rig = Rig::new(TripCard::default());
     rig.sends(1, &write("crm"), Reason::Timeout).await;

@@ -192,6 +192,16 @@ async fn a_whole_answer_is_collected_and_judged_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_whole_answer_that_is_spoilt_is_told_at_once_and_still_passes_on() {
+    const SPOILT: &str = "data: {\"choices\":[{\"del\n\n";
+    let body = pieces(&[TEXT, SPOILT]).pause(Duration::from_secs(60)).data(TEXT);
+    let start = tokio::time::Instant::now();
+    let response = send(config().delivery(Delivery::Whole), chat(), sse(body)).await.expect("an answer");
+    assert_eq!((known(&response), start.elapsed()), (Some(Reason::Unparsable), Duration::ZERO));
+    assert_eq!(read(response.into_body()).await.0, [TEXT, SPOILT, TEXT].concat());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_kept_open_after_the_terminator_keeps_nobody_waiting() {
     let start = tokio::time::Instant::now();
     let forever = config().idle(Duration::ZERO);

@@ -62,7 +62,8 @@ async fn a_request_that_must_not_change_does_not() {
         let as_it_was = request.body().clone();
         let (sent, response) = through(request, config).await;
         assert_eq!(*sent.body(), as_it_was);
-        assert_eq!(response.headers()["content-length"], "999");
+        // A stream is over with its terminator: nobody promises how long it is.
+        assert!(!response.headers().contains_key("content-length"));
         let (bytes, _) = read(response.into_body()).await;
         assert_eq!(bytes, [TEXT, FINISH, USAGE, DONE].concat(), "{as_it_was}");
     }

@@ -1,7 +1,7 @@
-//! The state machine of one circuit for one key: event and instant in, decision out.
+//! The phases of one circuit for one key: who passes in each, and which results end it.
 //!
-//! Healthy keys have no cell. One is made for the first result that [`needs_cell`](super::evidence::needs_cell), and
-//! dropped again when it [`is_clean`](Cell::is_clean).
+//! A cell is made for the first result that [`needs_cell`](super::evidence::needs_cell), and dropped again when it
+//! [`is_clean`](Cell::is_clean).
 
 use tokio::time::Instant;
 
@@ -79,6 +79,11 @@ impl Cell {
             cool: CoolDown::new(seed),
             evidence: Evidence::new(circuit),
         }
+    }
+
+    /// The epoch at which the phase began.
+    pub(crate) const fn since(&self) -> u64 {
+        self.since
     }
 
     /// Whether a call may pass.

@@ -16,8 +16,9 @@ use crate::{
 
 /// When something happens, under which settings, and the next number of the breaker-wide epoch.
 ///
-/// Each admission is stamped with the epoch (read it after [`admit`](super::cell::Cell::admit)); a phase begins at a
-/// fresh one, so that results of calls admitted before it are late. `next` must never give a number twice, and what
+/// Each admission is stamped with the epoch before it was asked for, or with the beginning of the phase that admitted it
+/// if that is later ([`since`](super::cell::Cell::since)); a phase begins at a fresh one, so that results of calls
+/// admitted before it are late. `next` must never give a number twice, and what
 /// it gave last is the epoch.
 pub(crate) struct Moment<'a> {
     pub(crate) now: Instant,

@@ -110,7 +110,8 @@ impl Gate {
         if probed || self.hold.is_none_or(|hold| stamp >= hold.since) {
             self.hintless = 0;
             if probed {
-                self.hold = None;
+                // The hint was wrong: it must not come back with the next pause.
+                (self.hold, self.latest_hint) = (None, None);
             }
         }
     }

@@ -31,9 +31,14 @@ impl Cell {
         id
     }
 
-    /// A probe that was dropped without an outcome: the slot comes free.
-    pub(crate) fn release(&mut self, lease: LeaseId) {
-        self.take_lease(Some(lease));
+    /// A probe that was dropped without an outcome: the slot comes free, if it is this cell's.
+    pub(crate) fn release(&mut self, lease: LeaseId) -> bool {
+        self.take_lease(Some(lease)).is_some()
+    }
+
+    /// Whether this cell gave the slot.
+    pub(crate) fn holds(&self, lease: LeaseId) -> bool {
+        self.lease.as_ref().is_some_and(|held| held.id == lease)
     }
 
     /// A lease that has expired is still its owner's until another call takes the slot.

@@ -1,7 +1,7 @@
 //! The state machine of one circuit for one key: event and instant in, decision out.
 //!
-//! No lock, no clock and no I/O: what connects it is in [`shared`](super::shared). A healthy key has no [`Cell`] at
-//! all; one is made by the first result that [`needs_cell`].
+//! No lock, no clock and no I/O: [`decide`](super::decide) asks it and tells it. A healthy key has no [`Cell`] at all;
+//! one is made by the first result that [`needs_cell`].
 
 mod cell;
 mod cooldown;

@@ -230,7 +230,9 @@ impl Model {
                 self.limited(hint, ended.admitted, after_hold, held.is_some());
             } else if ended.kind == Kind::Good && after_hold {
                 self.hintless = 0;
-                self.hold = self.hold.filter(|_| held.is_none());
+                if held.is_some() {
+                    (self.hold, self.latest_hint) = (None, None);
+                }
             }
         }
         if forced || (late && held.is_none()) {
@@ -378,6 +380,11 @@ impl Model {
             self.unknown.iter_mut().for_each(|write| write.2 = true);
             self.begin(Phase::Closed);
         }
+    }
+
+    /// Whether a long hold lets one call try.
+    pub(super) fn may_try(&self, at: i64) -> bool {
+        self.hold.is_some_and(|hold| at >= hold.1)
     }
 
     pub(super) fn state(&self, at: i64) -> State {

@@ -50,7 +50,7 @@ impl Pair {
     fn ask(&mut self, asked: Asked) -> Result<bool, TestCaseError> {
         let effect = if asked.write { Effect::Sensitive } else { Effect::ReadOnly };
         let ask = Ask { effect, deadline: asked.deadline.map(|at| self.at(at)), has_probe: self.has_probe };
-        let before = self.model.lease;
+        let (before, epoch) = (self.model.lease, self.epoch);
         let (admit, _) = self.act(|cell, moment| cell.admit(&ask, moment));
         let expected = self.model.ask(&asked);
         let (seen, lease) = match admit {
@@ -68,7 +68,7 @@ impl Pair {
         let passed = !matches!(seen, Answer::Refuse(..));
         if passed {
             self.flights.push(Flight {
-                stamp: self.epoch,
+                stamp: epoch.max(self.cell.since()),
                 lease,
                 admitted: self.model.event,
                 probes: lease.is_some(),
@@ -152,7 +152,7 @@ impl Pair {
             Event::Drop { back } => {
                 if let Some((index, flight)) = self.flight(back) {
                     self.flights.remove(index);
-                    flight.lease.into_iter().for_each(|lease| self.cell.release(lease));
+                    flight.lease.map(|lease| self.cell.release(lease));
                     self.model.release(flight.admitted);
                 }
             }
@@ -181,15 +181,28 @@ impl Pair {
         for ahead in [0, 1, 9_999, 10_000, 29_999, 30_000, 1 << 40] {
             let seen = self.cell.snapshot(self.cell.seen + millis(ahead), &self.card);
             prop_assert_eq!(seen.state, self.model.state(self.model.now + ahead), "{} ms on", ahead);
-            if seen.state != State::Closed {
-                let later = self.cell.seen + millis(ahead);
-                prop_assert!(!self.cell.evictable(later) && !self.cell.is_clean(later, &self.card));
-            }
+            self.compare_keeping(seen.state, ahead)?;
         }
         let snapshot = self.cell.snapshot(self.cell.seen, &self.card);
         let unknown = self.model.unknown.iter().filter(|it| self.model.now - it.1 < CARD.unknown_within).count();
         prop_assert_eq!(snapshot.counts.unknown_writes as usize, unknown);
         prop_assert!(!self.model.is_overdue(), "closed over a threshold");
+        Ok(())
+    }
+
+    /// What is not closed may go only where it waits for no more than one call that tries.
+    fn compare_keeping(&self, state: State, ahead: i64) -> Result<(), TestCaseError> {
+        const DAY: i64 = 86_400_000;
+        let later = self.cell.seen + millis(ahead);
+        let waits = match state {
+            State::Closed => return Ok(()),
+            State::HalfOpen | State::AwaitingProbe => true,
+            _ => self.model.may_try(self.model.now + ahead) && state == State::Gated,
+        };
+        let blames = matches!(self.cell.circuit(), Circuit::Denials | Circuit::Credential);
+        prop_assert!(!self.cell.evictable(later) || (waits && blames));
+        let forgotten = waits && ahead >= DAY && self.cell.circuit() != Circuit::Writes;
+        prop_assert!(!self.cell.is_clean(later, &self.card) || forgotten);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use super::{
     config::TripCard,
     event::{Changes, Moment},
     evidence::Evidence,
+    gate::Gated,
     window::later,
     words::{Circuit, Shift, Signal, Snapshot, State},
 };
@@ -72,18 +73,36 @@ impl Cell {
     /// Whether the cell says no more than no cell would.
     ///
     /// For a while after its last phase it remembers which results are late, and how long its cool-down has grown. A
-    /// day without any call forgets the rest, but never a write that is still to be reconciled.
+    /// day without any call forgets the rest, also a circuit that waits for its probe: keys that nobody uses any more
+    /// must not fill the map for ever. What is never forgotten so is a write that is still to be reconciled, and that
+    /// writes are stopped.
     pub(crate) fn is_clean(&self, now: Instant, card: &TripCard) -> bool {
         const IDLE: Duration = Duration::from_secs(86_400);
         let settled = self.changed.is_none_or(|changed| now >= later(changed, card.max_cool_down));
         let idle = now >= later(self.seen, IDLE);
         let is_known = || self.evidence.counts(now, card).unknown_writes == 0;
-        self.is_closed(now) && ((settled && self.evidence.is_clear(now, card)) || (idle && is_known()))
+        let may_go = |idle| idle && (self.is_closed(now) || (self.circuit != Circuit::Writes && self.is_untested(now)));
+        (self.is_closed(now) && settled && self.evidence.is_clear(now, card)) || (may_go(idle) && is_known())
     }
 
-    /// Whether the cell may be dropped for want of room: closed, nothing held, nothing to reconcile.
+    /// Whether the cell may be dropped for want of room: closed, nothing held, nothing to reconcile. An actor or a
+    /// credential that any call may try again is as good as closed; a target is not, since only reads may try it.
     pub(crate) fn evictable(&self, now: Instant) -> bool {
-        self.is_closed(now) && !matches!(&self.evidence, Evidence::Writes(pending) if !pending.is_empty())
+        match &self.evidence {
+            Evidence::Writes(pending) => self.is_closed(now) && pending.is_empty(),
+            Evidence::Health(_) => self.is_closed(now),
+            Evidence::Denials(_) | Evidence::Credential(_) => self.is_closed(now) || self.is_untested(now),
+        }
+    }
+
+    /// Whether all that it waits for is one call that tries.
+    fn is_untested(&self, now: Instant) -> bool {
+        let waits = match self.state(now) {
+            State::HalfOpen | State::AwaitingProbe => true,
+            State::Gated => self.evidence.gate().is_some_and(|gate| matches!(gate.check(now), Gated::Probe(_))),
+            State::Closed | State::Open | State::Recovering => false,
+        };
+        waits && !self.slot_taken(now)
     }
 
     fn is_closed(&self, now: Instant) -> bool {
@@ -177,8 +196,9 @@ impl Cell {
     fn start_over(&mut self, moment: &mut Moment<'_>) {
         self.begin(Phase::Closed, moment);
         self.evidence.clear();
+        let since = self.since();
         if let Evidence::Credential(gate) = &mut self.evidence {
-            gate.reset((moment.next)());
+            gate.reset(since);
         }
         self.cool.start_anew();
     }

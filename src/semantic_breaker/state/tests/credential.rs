@@ -169,3 +169,16 @@ fn a_limited_probe_is_held_and_half_open_goes_on_after_it() {
     rig.pass(MINUTE);
     rig.probe(WRITE);
 }
+
+#[test]
+fn a_hint_that_a_probe_proved_wrong_does_not_come_back() {
+    let mut rig = credential();
+    rig.limited(Some(24 * 60 * MINUTE));
+    rig.pass(10 * MINUTE);
+    let lease = rig.probe(READ);
+    rig.end_probe(lease, READ, Verdict::completed());
+    for _ in 0..3 {
+        rig.limited(None);
+    }
+    assert_eq!(rig.until(), MINUTE);
+}
