@@ -263,23 +263,6 @@ impl Call {
         self.names.as_ref()?.fingerprint
     }
 
-    /// This call, with what `attached` alone knows: attempt, turn, step and queue; and, where this call does not say
-    /// them itself, deadline, estimate and action.
-    #[must_use]
-    pub fn inherit(mut self, attached: &Call) -> Self {
-        self.attempt = attached.attempt;
-        self.turn = attached.turn;
-        self.step = attached.step;
-        self.queue = attached.queue;
-        self.repeated = attached.repeated;
-        self.deadline = self.deadline.or(attached.deadline);
-        self.estimate = self.estimate.or(attached.estimate);
-        if self.action_id().is_none() && attached.action_id().is_some() {
-            self.names_mut().action = attached.action_id();
-        }
-        self
-    }
-
     /// Says whether nobody repeats this call yet; from now on somebody does.
     pub(crate) const fn begin_attempts(&mut self) -> bool {
         !std::mem::replace(&mut self.repeated, true)

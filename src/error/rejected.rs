@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::{
     call::{Call, Effect, Name, Scope, Shown},
-    reason::{Class, Reason},
+    reason::Class,
     verdict::Verdict,
 };
 
@@ -117,7 +117,6 @@ pub struct Rejected {
     code: Refusal,
     scope: Scope,
     retry_at: Option<Instant>,
-    cause: Option<Reason>,
     call: Call,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
@@ -125,20 +124,13 @@ pub struct Rejected {
 impl Rejected {
     /// A refusal of `call` by `layer`.
     pub fn new(layer: &'static str, code: Refusal, scope: Scope, call: &Call) -> Self {
-        Self { layer, code, scope, retry_at: None, cause: None, call: call.clone(), source: None }
+        Self { layer, code, scope, retry_at: None, call: call.clone(), source: None }
     }
 
     /// Sets when the call may be tried again.
     #[must_use]
     pub fn with_retry_at(mut self, at: impl Into<Option<Instant>>) -> Self {
         self.retry_at = at.into();
-        self
-    }
-
-    /// Sets the reason of the calls that led to this refusal.
-    #[must_use]
-    pub fn with_cause(mut self, cause: impl Into<Option<Reason>>) -> Self {
-        self.cause = cause.into();
         self
     }
 
@@ -179,11 +171,6 @@ impl Rejected {
     /// How long to wait from now; `None` where nobody knows.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_at.map(|at| at.saturating_duration_since(Instant::now()))
-    }
-
-    /// The reason of the calls that led to this refusal.
-    pub const fn cause(&self) -> Option<Reason> {
-        self.cause
     }
 
     /// What the agent may do instead.
@@ -229,9 +216,6 @@ impl fmt::Display for Rejected {
                 write!(f, ", {word} {}", Shown(value))?;
             }
         }
-        if let Some(cause) = self.cause {
-            write!(f, ", after {cause}")?;
-        }
         if let Some(wait) = self.retry_after() {
             write!(f, ", retry in {:.3} s", wait.as_secs_f64())?;
         }
@@ -245,7 +229,6 @@ impl fmt::Debug for Rejected {
             .field("layer", &self.layer)
             .field("code", &self.code)
             .field("scope", &self.scope)
-            .field("cause", &self.cause)
             .field("retry_at", &self.retry_at)
             .finish_non_exhaustive()
     }
@@ -272,6 +255,7 @@ impl StdError for LastVerdict {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reason::Reason;
 
     #[test]
     fn a_refusal_after_an_unknown_write_says_that_it_is_in_doubt() {

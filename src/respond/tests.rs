@@ -174,6 +174,7 @@ impl<S: Service<Req>, Req> Service<Req> for Refusing<S> {
 }
 
 #[derive(Clone)]
+// Never called: it only makes the refusing service look as if it wrapped another.
 struct Refusing<S>(#[allow(dead_code)] S);
 
 impl<S> Layer<S> for Refuse {
