@@ -31,13 +31,18 @@ impl Amendment {
             Reason::OutputLimit if attempt == 1 => Self::RaiseOutputCap,
             Reason::OutputLimit => Self::AskForLess,
             Reason::EmptyAnswer => Self::Nudge,
-            Reason::SchemaViolation => Self::Warn("The last answer did not match its schema.".to_owned()),
-            Reason::BadArguments => Self::Warn("The arguments of the last tool call were not valid JSON.".to_owned()),
-            Reason::UnknownTool => Self::Warn("The last answer called a tool that does not exist.".to_owned()),
-            Reason::ToolCallInvalid => Self::Warn("The last tool call did not match the tool's schema.".to_owned()),
+            Reason::SchemaViolation => warn(verdict, "The last answer did not match its schema."),
+            Reason::BadArguments => warn(verdict, "The arguments of the last tool call were not valid JSON."),
+            Reason::UnknownTool => warn(verdict, "The last answer called a tool that does not exist."),
+            Reason::ToolCallInvalid => warn(verdict, "The last tool call did not match the tool's schema."),
             _ => return None,
         })
     }
+}
+
+/// What the verdict itself says was wrong, else what its reason says.
+fn warn(verdict: &Verdict, otherwise: &str) -> Amendment {
+    Amendment::Warn(verdict.note().unwrap_or(otherwise).to_owned())
 }
 
 /// Changes requests of one kind.

@@ -167,6 +167,7 @@ mod teller;
 pub mod testing;
 pub mod timeout;
 mod verdict;
+mod violation;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub mod wire;
@@ -187,6 +188,7 @@ pub use retry::{RetryLayer, RetryPolicy};
 pub use semantic_breaker::{BreakerHandle, SemanticBreakerLayer, TripCard};
 pub use timeout::{TimeoutConfig, TimeoutLayer};
 pub use verdict::{Usage, Verdict};
+pub use violation::{Violation, Violations};
 
 /// The snippets of the README compile.
 #[cfg(all(doctest, feature = "wire", feature = "reqwest"))]

@@ -25,6 +25,7 @@ struct Detail {
     digest: Option<u64>,
     score: Option<f64>,
     cost: Option<f64>,
+    note: Option<Arc<str>>,
 }
 
 impl Verdict {
@@ -76,6 +77,12 @@ impl Verdict {
         self.with(true, |detail| detail.cost = Some(cost))
     }
 
+    /// Sets what was wrong, in our own words and schema-derived facts only: it is safe to show a model.
+    #[must_use]
+    pub fn with_note(self, note: impl Into<Arc<str>>) -> Self {
+        self.with(true, |detail| detail.note = Some(note.into()))
+    }
+
     /// The tokens that the provider states; `None` where it states none, which is not zero.
     pub fn usage(&self) -> Option<Usage> {
         self.detail.as_ref()?.usage
@@ -99,6 +106,11 @@ impl Verdict {
     /// What the call cost, in the unit of whoever priced it.
     pub fn cost(&self) -> Option<f64> {
         self.detail.as_ref()?.cost
+    }
+
+    /// What was wrong, in words that are safe to show a model.
+    pub fn note(&self) -> Option<&str> {
+        self.detail.as_ref()?.note.as_deref()
     }
 
     fn with(mut self, says_something: bool, set: impl FnOnce(&mut Detail)) -> Self {
