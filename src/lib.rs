@@ -148,6 +148,7 @@ pub mod bulkhead;
 mod call;
 pub mod classify;
 mod config_error;
+pub mod coverage;
 mod error;
 pub mod events;
 pub mod human;

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     classify::{Auto, Classifier},
+    coverage::{Coverage, Guard, Part},
     error::Error,
 };
 
@@ -124,5 +125,12 @@ where
                 ResponseFuture::waiting(Waiting::new(self.inner.clone(), request, held, place))
             }
         }
+    }
+}
+
+impl<S: Guard, C> Guard for Bulkhead<S, C> {
+    fn report(&self, coverage: &mut Coverage) {
+        coverage.add(Part::Bulkhead, self.local.shared.mode());
+        self.inner.report(coverage);
     }
 }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     call::{Call, KeyRef, Scope},
     config_error::ConfigError,
+    coverage::Mode,
     error::{Error, Refusal, Rejected},
     events::Listener,
     keyed::{At, Claim, Keep, Kept, Keyed, Limits},
@@ -240,6 +241,16 @@ impl Shared {
             }
         });
         all
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        let bits = self.mode.load(Ordering::Acquire);
+        match () {
+            () if bits & INVALID != 0 => Mode::Misconfigured,
+            () if bits & DRY_RUN != 0 => Mode::DryRun,
+            () if *self.config() == BulkheadConfig::off() => Mode::Off,
+            () => Mode::Enforcing,
+        }
     }
 
     fn scope(&self) -> Scope {

@@ -4,7 +4,10 @@ use std::task::{Context, Poll};
 
 use tower_service::Service;
 
-use crate::classify::Classify;
+use crate::{
+    classify::Classify,
+    coverage::{Coverage, Guard, Mode, Part},
+};
 
 /// Attaches to each request the [`Call`](crate::Call) that it is, see [`IdentifyLayer`](super::IdentifyLayer).
 #[derive(Debug, Clone, Copy)]
@@ -37,5 +40,12 @@ where
         let call = self.classifier.classify(&request);
         self.classifier.attach(&mut request, &call);
         self.inner.call(request)
+    }
+}
+
+impl<S: Guard, C> Guard for Identify<S, C> {
+    fn report(&self, coverage: &mut Coverage) {
+        coverage.add(Part::Identify, Mode::Enforcing);
+        self.inner.report(coverage);
     }
 }

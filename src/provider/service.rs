@@ -15,6 +15,7 @@ use super::{IncludeUsage, ProviderConfig, ResponseFuture, meter::Question};
 use crate::{
     body::WatchedBody,
     classify::{Auto, Classify, grpc::is_grpc},
+    coverage::{Coverage, Guard, Mode, Part},
     error::Error,
     wire::{Protocol, RequestFacts, protocol_of, rewrite, with_include_usage},
 };
@@ -101,4 +102,11 @@ fn accepts_include_usage(uri: &http::Uri) -> bool {
     // Azure knows the option only in its versionless API.
     let azure = host.ends_with(".openai.azure.com") && uri.path().starts_with("/openai/v1/");
     azure || HOSTS.iter().any(|known| host.eq_ignore_ascii_case(known))
+}
+
+impl<S: Guard, C> Guard for Provider<S, C> {
+    fn report(&self, coverage: &mut Coverage) {
+        coverage.add(Part::Provider, Mode::Enforcing);
+        self.inner.report(coverage);
+    }
 }

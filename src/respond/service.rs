@@ -11,7 +11,11 @@ use tower::BoxError;
 use tower_service::Service;
 
 use super::ResponseFuture;
-use crate::{classify::grpc::is_grpc, error::Error};
+use crate::{
+    classify::grpc::is_grpc,
+    coverage::{Coverage, Guard, Mode, Part},
+    error::Error,
+};
 
 /// Answers every error of `S`, see [`RespondLayer`](super::RespondLayer).
 #[derive(Debug)]
@@ -61,5 +65,12 @@ where
             Some(error) => ResponseFuture::not_ready(error, grpc),
             None => ResponseFuture::new(self.inner.call(request), grpc),
         }
+    }
+}
+
+impl<S: Guard> Guard for Respond<S> {
+    fn report(&self, coverage: &mut Coverage) {
+        coverage.add(Part::Respond, Mode::Enforcing);
+        self.inner.report(coverage);
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     amend::{Amend, NoAmend},
     call::ActionId,
     classify::{Auto, Classifier},
+    coverage::{Coverage, Guard, Mode, Part},
     error::Error,
 };
 
@@ -84,5 +85,12 @@ where
             copy = classifier.replay(&request);
         }
         ResponseFuture::new(self.inner.call(request), self.local.clone(), call, copy, acts)
+    }
+}
+
+impl<S: Guard, C, A> Guard for Retry<S, C, A> {
+    fn report(&self, coverage: &mut Coverage) {
+        coverage.add(Part::Retry, if self.local.shared.may_repeat() { Mode::Enforcing } else { Mode::Off });
+        self.inner.report(coverage);
     }
 }

@@ -178,6 +178,29 @@ impl TripCard {
         if waited >= self.hung_after { Reason::Hung } else { Reason::Abandoned }
     }
 
+    /// No rule is in force; operators can still stop calls.
+    pub fn off() -> Self {
+        Self {
+            failures: Failures::off(),
+            malformed: Malformed::off(),
+            slow_calls: SlowCalls::off(),
+            quality: Quality::off(),
+            cost: Cost::off(),
+            unknown_writes: UnknownWrites::off(),
+            denials: Denials::off(),
+            rate_limits: RateLimits::off(),
+            credential: CredentialRule::off(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) const fn is_off(&self) -> bool {
+        let health = self.failures.enabled || self.malformed.enabled || self.slow_calls.enabled;
+        let averages = self.quality.enabled || self.cost.enabled;
+        let others = self.unknown_writes.enabled || self.denials.enabled || self.rate_limits.enabled;
+        !(health || averages || others || self.credential.enabled)
+    }
+
     /// Says which setting is impossible, if one is. Rows that are off are not looked at.
     ///
     /// # Errors

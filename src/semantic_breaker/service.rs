@@ -12,6 +12,7 @@ use tower_service::Service;
 use super::{ResponseFuture, admission::Admission, shared::Shared};
 use crate::{
     classify::{Auto, Classifier},
+    coverage::{Coverage, Guard, Part},
     error::Error,
 };
 
@@ -106,5 +107,12 @@ where
             }
             Err(refused) => ResponseFuture::not_admitted(refused, &self.local.shared, call),
         }
+    }
+}
+
+impl<S: Guard, C> Guard for SemanticBreaker<S, C> {
+    fn report(&self, coverage: &mut Coverage) {
+        coverage.add(Part::SemanticBreaker, self.local.shared.mode());
+        self.inner.report(coverage);
     }
 }

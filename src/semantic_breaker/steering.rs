@@ -14,6 +14,7 @@ use super::{
 use crate::{
     call::{ActionId, Call},
     config_error::ConfigError,
+    coverage::Mode,
     events::{AlertSink, Listener},
     keyed::{At, Claim},
     lock::lock,
@@ -26,6 +27,16 @@ impl Shared {
 
     pub(super) fn set_killed(&self, killed: bool) {
         self.change_plan(|plan| plan.killed(killed));
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        let plan = self.plan();
+        match () {
+            () if plan.is_dry_run() => Mode::DryRun,
+            () if plan.is_off() && !plan.is_killed() => Mode::Misconfigured,
+            () if lock(&self.card).is_off() => Mode::Off,
+            () => Mode::Enforcing,
+        }
     }
 
     pub(super) fn is_killed(&self) -> bool {

@@ -15,6 +15,7 @@ use crate::{
     call::{Call, Scope},
     classify::{Auto, Classifier},
     config_error::ConfigError,
+    coverage::{Coverage, Guard, Mode, Part},
     error::{Error, Refusal, Rejected},
     teller::Teller,
 };
@@ -112,5 +113,17 @@ where
             }
             Err(error) => ResponseFuture::refused(error),
         }
+    }
+}
+
+impl<S: Guard, C> Guard for Timeout<S, C> {
+    fn report(&self, coverage: &mut Coverage) {
+        let mode = match &*self.shared {
+            Shared { invalid: Some(_), .. } => Mode::Misconfigured,
+            Shared { config, .. } if !config.enabled => Mode::Off,
+            _ => Mode::Enforcing,
+        };
+        coverage.add(Part::Timeout, mode);
+        self.inner.report(coverage);
     }
 }
