@@ -40,6 +40,8 @@
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
 //! | axum and tonic want a service that cannot fail | [`RespondLayer`] |
 //! | the model should hear why a call was not sent | [`Rejected::model_text`] |
+//! | all of it at once, from a configuration file | [`LlmStack`] |
+//! | nobody knows whether the layers are in the right order | [`coverage`] |
 //! | reqwest, under `http` types or in a middleware chain | [`adapt`] |
 //!
 //! # Three minutes
@@ -110,6 +112,8 @@
 //! | [`body`] | | a body that tells how its answer ended |
 //! | [`events`] | | what layers tell the outside, beside `tracing` events and `metrics` counters |
 //! | [`human`] | | durations in configurations: `"10m"` |
+//! | [`coverage`] | | which layers a stack has, and what is wrong with their order |
+//! | [`stack`] | `wire` (default) | the recommended layers in the recommended order, from one configuration |
 //! | [`adapt`] | `reqwest`, `reqwest-middleware`, `tonic` | clients below, middleware around, `tonic::Status` above |
 //! | [`provider`] | `wire` (default) | reads what a model answers, and judges it before it is handed on |
 //! | [`wire`] | `wire` (default) | OpenAI chat, OpenAI Responses and Anthropic Messages, read without a tree |
@@ -136,6 +140,8 @@
 #![cfg_attr(not(feature = "wire"), doc = "[`LlmAmend`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`ProviderLayer`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`provider`]: #rooms-and-features")]
+#![cfg_attr(not(feature = "wire"), doc = "[`LlmStack`]: #rooms-and-features")]
+#![cfg_attr(not(feature = "wire"), doc = "[`stack`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`wire`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "testing"), doc = "[`testing`]: #rooms-and-features")]
 #![forbid(unsafe_code)]
@@ -162,6 +168,9 @@ pub mod reason;
 pub mod respond;
 pub mod retry;
 pub mod semantic_breaker;
+#[cfg(feature = "wire")]
+#[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
+pub mod stack;
 mod teller;
 #[cfg(any(test, feature = "testing"))]
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
@@ -187,6 +196,9 @@ pub use reason::{Class, Impact, Reason, Retry};
 pub use respond::RespondLayer;
 pub use retry::{RetryLayer, RetryPolicy};
 pub use semantic_breaker::{BreakerHandle, SemanticBreakerLayer, TripCard};
+#[cfg(feature = "wire")]
+#[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
+pub use stack::{LlmStack, LlmStackConfig};
 pub use timeout::{TimeoutConfig, TimeoutLayer};
 pub use verdict::{Usage, Verdict};
 pub use violation::{Violation, Violations};
