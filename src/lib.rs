@@ -35,6 +35,7 @@
 //! | a write must stay stopped until somebody looked | [`BreakerHandle`]: `pending_writes`, `reconciled` |
 //! | a call fails now and then, and would not the next time | [`RetryLayer`]: by reason, within a budget |
 //! | an answer is empty, too long or breaks its schema | [`RetryLayer::amend`], with [`LlmAmend`] for models |
+//! | a run, resumed or repeated, sends the same write again | [`IdempotencyLayer`]: the first answer, or a refusal |
 //! | one kind of agent takes all connections, and the others wait for it | [`BulkheadLayer`]: limits and a queue a class |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
@@ -104,6 +105,7 @@
 //! | [`retry`] | | attempts a failed call again, where that can help and can do no harm |
 //! | [`amend`] | | changes a request so that it fares better |
 //! | [`bulkhead`] | | limits how many calls of an agent class run at a time |
+//! | [`idempotency`] | | sends each write once |
 //! | [`timeout`] | | ends a call whose answer takes too long, head and body |
 //! | [`identify`] | | says once what a request is |
 //! | [`respond`] | | errors as HTTP problems and gRPC statuses |
@@ -158,6 +160,7 @@ pub mod coverage;
 mod error;
 pub mod events;
 pub mod human;
+pub mod idempotency;
 pub mod identify;
 mod keyed;
 mod lock;
@@ -188,6 +191,7 @@ pub use call::{ActionId, Call, Effect, Name, Scope};
 pub use classify::{Auto, classify_fn, classify_http};
 pub use config_error::ConfigError;
 pub use error::{Advice, Error, Failure, Refusal, Rejected};
+pub use idempotency::{IdempotencyConfig, IdempotencyLayer};
 pub use identify::IdentifyLayer;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]

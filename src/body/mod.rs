@@ -173,6 +173,17 @@ impl WatchedBody {
         self.lock().over.clone()
     }
 
+    /// A copy of a body that lies in memory as a whole and is not longer than this.
+    pub(crate) fn copied(&self, max_bytes: u64) -> Option<Self> {
+        let inner = self.lock();
+        match &inner.source {
+            Source::Bytes(bytes) if bytes.len() as u64 <= max_bytes => {
+                Some(Self::made_of(Source::Bytes(bytes.clone()), inner.over.clone()))
+            }
+            _ => None,
+        }
+    }
+
     fn listen(mut self, completion: Completion) -> Self {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         match (&inner.over, &inner.source) {

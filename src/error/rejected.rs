@@ -94,6 +94,16 @@ refusals! {
         "It waited too long for other calls of this kind to end.";
     DeadlinePassed "deadline_passed" Stop "the call's deadline had passed before it could be sent"
         "There is no time left for this call.";
+    AlreadyDone "already_done" UseAnother "this write was applied before, and its answer cannot be given again"
+        "Exactly this was carried out before.";
+    InProgress "in_progress" Wait "this write is under way"
+        "Exactly this is being carried out.";
+    InDoubt "in_doubt" AskHuman "this write may have been applied before"
+        "Exactly this was sent before, and nobody knows yet whether it was carried out.";
+    Conflict "conflict" UseAnother "another request came under the same action id"
+        "Something else was sent under this id before.";
+    TooManyWrites "too_many_writes" AskHuman "there is no room to remember a further write of this run"
+        "This run has made too many changes.";
     Misconfigured "misconfigured" AskHuman "the layer was given a configuration with an impossible value"
         "This service is set up wrongly.";
     Killed "killed" Stop "the kill switch is on"

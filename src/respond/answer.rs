@@ -33,6 +33,8 @@ pub(super) const fn of_refusal(refusal: Refusal) -> (StatusCode, Grpc) {
         Refusal::Gated => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),
         Refusal::BulkheadFull | Refusal::BulkheadWait => (StatusCode::SERVICE_UNAVAILABLE, Grpc::ResourceExhausted),
         Refusal::DeadlinePassed => (StatusCode::GATEWAY_TIMEOUT, Grpc::DeadlineExceeded),
+        Refusal::InProgress => (StatusCode::CONFLICT, Grpc::Aborted),
+        Refusal::AlreadyDone | Refusal::InDoubt | Refusal::Conflict => (StatusCode::CONFLICT, Grpc::FailedPrecondition),
         Refusal::ActorBlocked => (StatusCode::FORBIDDEN, Grpc::PermissionDenied),
         Refusal::Open | Refusal::Degraded | Refusal::Probing | Refusal::Recovering => {
             (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable)
@@ -43,6 +45,7 @@ pub(super) const fn of_refusal(refusal: Refusal) -> (StatusCode, Grpc) {
         | Refusal::CredentialOpen
         | Refusal::ForcedOpen
         | Refusal::Misconfigured
+        | Refusal::TooManyWrites
         | Refusal::Killed => (StatusCode::SERVICE_UNAVAILABLE, Grpc::FailedPrecondition),
     }
 }
