@@ -100,7 +100,7 @@ refusals! {
         "Exactly this is being carried out.";
     InDoubt "in_doubt" AskHuman "this write may have been applied before"
         "Exactly this was sent before, and nobody knows yet whether it was carried out.";
-    Conflict "conflict" UseAnother "another request came under the same action id"
+    ActionConflict "action_conflict" UseAnother "another request came under the same action id"
         "Something else was sent under this id before.";
     TooManyWrites "too_many_writes" AskHuman "there is no room to remember a further write of this run"
         "This run has made too many changes.";

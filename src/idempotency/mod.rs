@@ -10,7 +10,7 @@
 //! - **It may have been applied** (no answer, one that cannot be used, a caller that went away): it is
 //!   [looked up](IdempotencyLayer::look_up) first where that is possible; else `in_doubt`, until somebody says what came
 //!   of it: [`IdempotencyHandle::reconciled`].
-//! - **It is another request** under the same id, by the call's [`fingerprint`](crate::Call::fingerprint): `conflict`.
+//! - **It is another request** under the same id, by the call's [`fingerprint`](crate::Call::fingerprint): `action_conflict`.
 //!
 //! Reads pass and are never given an old answer. A write without an action id is given a fresh one, so that its outcome
 //! can be asked for; it is never taken for another.

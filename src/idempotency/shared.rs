@@ -113,7 +113,7 @@ impl Shared {
             Begin::LookUp(ticket) => return Admit::LookUp(pass(ticket)),
             Begin::Replay(Some(stored)) => return Admit::Replay(stored),
             Begin::Replay(None) => (Refusal::AlreadyDone, None),
-            Begin::Conflict => (Refusal::Conflict, None),
+            Begin::Conflict => (Refusal::ActionConflict, None),
             Begin::Running(until) => (Refusal::InProgress, Some(until)),
             Begin::InDoubt => (Refusal::InDoubt, None),
             Begin::Full => (Refusal::TooManyWrites, None),

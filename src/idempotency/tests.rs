@@ -67,7 +67,7 @@ async fn reads_pass_and_another_request_under_the_same_id_is_refused() {
     for read in [(1, 0), (1, 0), (1, 50)] {
         assert!(service.clone().oneshot(read).await.is_ok());
     }
-    assert_eq!(refusal(service.oneshot((1, 51)).await), Some(Refusal::Conflict));
+    assert_eq!(refusal(service.oneshot((1, 51)).await), Some(Refusal::ActionConflict));
     assert_eq!(crm.take_requests().len(), 3);
 }
 

@@ -34,7 +34,9 @@ pub(super) const fn of_refusal(refusal: Refusal) -> (StatusCode, Grpc) {
         Refusal::BulkheadFull | Refusal::BulkheadWait => (StatusCode::SERVICE_UNAVAILABLE, Grpc::ResourceExhausted),
         Refusal::DeadlinePassed => (StatusCode::GATEWAY_TIMEOUT, Grpc::DeadlineExceeded),
         Refusal::InProgress => (StatusCode::CONFLICT, Grpc::Aborted),
-        Refusal::AlreadyDone | Refusal::InDoubt | Refusal::Conflict => (StatusCode::CONFLICT, Grpc::FailedPrecondition),
+        Refusal::AlreadyDone | Refusal::InDoubt | Refusal::ActionConflict => {
+            (StatusCode::CONFLICT, Grpc::FailedPrecondition)
+        }
         Refusal::ActorBlocked => (StatusCode::FORBIDDEN, Grpc::PermissionDenied),
         Refusal::Open | Refusal::Degraded | Refusal::Probing | Refusal::Recovering => {
             (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable)

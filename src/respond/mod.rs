@@ -26,6 +26,11 @@
 //! | `awaiting_probe` | 503 | 9 FAILED_PRECONDITION |
 //! | `recovering` | 503 | 14 UNAVAILABLE |
 //! | `gated` | 429 | 8 RESOURCE_EXHAUSTED |
+//! | `already_done` | 409 | 9 FAILED_PRECONDITION |
+//! | `in_progress` | 409 | 10 ABORTED |
+//! | `in_doubt` | 409 | 9 FAILED_PRECONDITION |
+//! | `action_conflict` | 409 | 9 FAILED_PRECONDITION |
+//! | `too_many_writes` | 503 | 9 FAILED_PRECONDITION |
 //! | `actor_blocked` | 403 | 7 PERMISSION_DENIED |
 //! | `credential_open` | 503 | 9 FAILED_PRECONDITION |
 //! | `forced_open` | 503 | 9 FAILED_PRECONDITION |
