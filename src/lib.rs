@@ -119,6 +119,7 @@
 //! | [`adapt`] | `reqwest`, `reqwest-middleware`, `tonic` | clients below, middleware around, `tonic::Status` above |
 //! | [`provider`] | `wire` (default) | reads what a model answers, and judges it before it is handed on |
 //! | [`wire`] | `wire` (default) | OpenAI chat, OpenAI Responses and Anthropic Messages, read without a tree |
+//! | [`registry`] | `jsonschema`, `schemars` | the tools there are, and whether a call to one can be carried out |
 //! | [`testing`] | `testing` | scripted services and bodies for your own tests |
 //!
 //! # Conventions
@@ -144,6 +145,7 @@
 #![cfg_attr(not(feature = "wire"), doc = "[`provider`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`LlmStack`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`stack`]: #rooms-and-features")]
+#![cfg_attr(not(feature = "jsonschema"), doc = "[`registry`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`wire`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "testing"), doc = "[`testing`]: #rooms-and-features")]
 #![forbid(unsafe_code)]
@@ -168,6 +170,9 @@ mod lock;
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub mod provider;
 pub mod reason;
+#[cfg(feature = "jsonschema")]
+#[cfg_attr(docsrs, doc(cfg(feature = "jsonschema")))]
+pub mod registry;
 pub mod respond;
 pub mod retry;
 pub mod semantic_breaker;
@@ -197,6 +202,9 @@ pub use identify::IdentifyLayer;
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub use provider::{ProviderConfig, ProviderLayer};
 pub use reason::{Class, Impact, Reason, Retry};
+#[cfg(feature = "jsonschema")]
+#[cfg_attr(docsrs, doc(cfg(feature = "jsonschema")))]
+pub use registry::{Registry, Tool};
 pub use respond::RespondLayer;
 pub use retry::{RetryLayer, RetryPolicy};
 pub use semantic_breaker::{BreakerHandle, SemanticBreakerLayer, TripCard};

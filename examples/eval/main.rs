@@ -4,11 +4,12 @@
 //! cargo run --release --all-features --example eval -- wire --chunk 7 < exchanges.jsonl
 //! ```
 
+mod toolcalls;
 mod wire;
 
 use std::{error::Error, process::ExitCode};
 
-const USAGE: &str = "usage: eval wire [--chunk N]   (exchanges as JSON Lines on stdin)";
+const USAGE: &str = "usage: eval wire [--chunk N] | toolcalls [--strict]   (JSON Lines on stdin)";
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> ExitCode {
@@ -27,6 +28,8 @@ async fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     match arguments {
         ["wire"] => wire::run(0).await,
         ["wire", "--chunk", size] => wire::run(size.parse()?).await,
+        ["toolcalls"] => toolcalls::run(false),
+        ["toolcalls", "--strict"] => toolcalls::run(true),
         _ => Err(USAGE.into()),
     }
 }
