@@ -11,6 +11,7 @@
 //!      RetryLayer             attempts it again        RetryLayer
 //!      BulkheadLayer          waits for its turn       BulkheadLayer
 //!      SemanticBreakerLayer   sends it or refuses it   SemanticBreakerLayer
+//!      SemanticValidatorLayer looks at the answer          │
 //!      TimeoutLayer           gives it so much time    TimeoutLayer
 //!      ProviderLayer          reads the answer              │
 //!             │                                        │
@@ -36,6 +37,7 @@
 //! | a call fails now and then, and would not the next time | [`RetryLayer`]: by reason, within a budget |
 //! | an answer is empty, too long or breaks its schema | [`RetryLayer::amend`], with [`LlmAmend`] for models |
 //! | a run, resumed or repeated, sends the same write again | [`IdempotencyLayer`]: the first answer, or a refusal |
+//! | a model invents tools and arguments, or answers with prose where JSON was asked for | [`SemanticValidatorLayer`] |
 //! | one kind of agent takes all connections, and the others wait for it | [`BulkheadLayer`]: limits and a queue a class |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
@@ -119,6 +121,7 @@
 //! | [`adapt`] | `reqwest`, `reqwest-middleware`, `tonic` | clients below, middleware around, `tonic::Status` above |
 //! | [`provider`] | `wire` (default) | reads what a model answers, and judges it before it is handed on |
 //! | [`wire`] | `wire` (default) | OpenAI chat, OpenAI Responses and Anthropic Messages, read without a tree |
+//! | [`semantic_validator`] | `wire` (default), `syntax` | holds a model's answer to what it has to be |
 //! | [`registry`] | `jsonschema`, `schemars` | the tools there are, and whether a call to one can be carried out |
 //! | [`testing`] | `testing` | scripted services and bodies for your own tests |
 //!
@@ -146,6 +149,8 @@
 #![cfg_attr(not(feature = "wire"), doc = "[`LlmStack`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`stack`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "jsonschema"), doc = "[`registry`]: #rooms-and-features")]
+#![cfg_attr(not(feature = "wire"), doc = "[`SemanticValidatorLayer`]: #rooms-and-features")]
+#![cfg_attr(not(feature = "wire"), doc = "[`semantic_validator`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "wire"), doc = "[`wire`]: #rooms-and-features")]
 #![cfg_attr(not(feature = "testing"), doc = "[`testing`]: #rooms-and-features")]
 #![forbid(unsafe_code)]
@@ -178,6 +183,9 @@ pub mod retry;
 pub mod semantic_breaker;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
+pub mod semantic_validator;
+#[cfg(feature = "wire")]
+#[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub mod stack;
 mod teller;
 #[cfg(any(test, feature = "testing"))]
@@ -208,6 +216,9 @@ pub use registry::{Registry, Tool};
 pub use respond::RespondLayer;
 pub use retry::{RetryLayer, RetryPolicy};
 pub use semantic_breaker::{BreakerHandle, SemanticBreakerLayer, TripCard};
+#[cfg(feature = "wire")]
+#[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
+pub use semantic_validator::SemanticValidatorLayer;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub use stack::{LlmStack, LlmStackConfig};

@@ -17,13 +17,13 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::{ServiceBuilder, ServiceExt};
 use tower_belay::{
-    Call, Class, Effect, Error, Failure, ProviderConfig, ProviderLayer, Reason, RetryLayer, RetryPolicy,
-    SemanticBreakerLayer, TripCard, Verdict, WatchedBody,
+    Call, Class, Effect, Error, Failure, LlmStack, LlmStackConfig, ProviderConfig, Reason, RetryPolicy, Verdict,
+    WatchedBody,
     adapt::ReqwestService,
     classify::{RequestHead, classify_http},
     human::parse_duration,
     provider::{Answer, Delivery},
-    wire::{LlmAmend, Reading},
+    wire::Reading,
 };
 
 use self::protocol::{Arguments, Provider};
@@ -46,10 +46,9 @@ async fn ask(arguments: &Arguments) -> Result<Value> {
 
     // The endpoint is the user's own choice: it is known to ask a model and nothing more.
     let named = classify_http(|_: &RequestHead<'_>, call: Call| call.effect(Effect::ReadOnly));
+    let config = LlmStackConfig::default().retry(policy).provider(config);
     let client = ServiceBuilder::new()
-        .layer(RetryLayer::try_new(policy)?.classifier(named.clone()).amend(LlmAmend::new()))
-        .layer(SemanticBreakerLayer::try_new(TripCard::default())?.classifier(named.clone()))
-        .layer(ProviderLayer::try_new(config)?.classifier(named))
+        .layer(LlmStack::try_new(config)?.classifier(named).validate(arguments.registry()?))
         .map_request(move |request: http::Request<Bytes>| {
             counted.fetch_add(1, Ordering::Relaxed);
             request

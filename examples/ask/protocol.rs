@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use http::Request;
 use serde_json::{Value, json};
-use tower_belay::wire::SseSplitter;
+use tower_belay::{Registry, Tool, wire::SseSplitter};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Provider {
@@ -66,6 +66,12 @@ impl Arguments {
             tools: tools.map(std::fs::read_to_string).transpose().context("--tools")?,
             prompt: prompt.context("a prompt")?,
         })
+    }
+
+    /// The tools that the model may call.
+    pub(crate) fn registry(&self) -> Result<Registry> {
+        let tools: Vec<Tool> = serde_json::from_str(self.tools.as_deref().unwrap_or("[]")).context("--tools")?;
+        Ok(Registry::new(tools)?)
     }
 
     pub(crate) fn request(&self) -> Result<Request<Bytes>> {

@@ -92,9 +92,16 @@ struct Inner {
     waiting: Option<Instant>,
     /// By when the answer must be over.
     due: Option<Instant>,
+    /// Asked once about an answer that is over and good.
+    check: Option<Check>,
+    /// What the check found; the reader hears of it where the body would have ended.
+    fault: Option<Error>,
     /// Set only while a reader waits for an answer that is due.
     clock: Option<Pin<Box<Sleep>>>,
 }
+
+/// Looks at a good answer that is over: its verdict, revised, or why it cannot be used after all.
+pub(crate) type Check = Box<dyn FnOnce(&Verdict) -> Result<Verdict, Failure> + Send>;
 
 enum Source {
     Bytes(Bytes),
@@ -163,6 +170,8 @@ impl WatchedBody {
                 over,
                 waiting: None,
                 due: None,
+                check: None,
+                fault: None,
                 clock: None,
             }),
         }
@@ -182,6 +191,20 @@ impl WatchedBody {
             }
             _ => None,
         }
+    }
+
+    /// Replaces the verdict on an answer that is over.
+    #[cfg(feature = "wire")]
+    pub(crate) fn revised(mut self, verdict: Verdict) -> Self {
+        self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).over = Some(verdict);
+        self
+    }
+
+    /// Has `check` look at the answer when it is over, before anybody is told. It is over now for nobody yet.
+    #[cfg(feature = "wire")]
+    pub(crate) fn checked(mut self, check: Check) -> Self {
+        self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).check = Some(check);
+        self
     }
 
     fn listen(mut self, completion: Completion) -> Self {
@@ -224,14 +247,36 @@ impl Inner {
             (Poll::Pending, Some(_)) => {}
             (Poll::Ready(_), _) => self.waiting = None,
         }
-        if let (false, Some(verdict)) = (was_over, &self.over) {
-            self.completion.tell(End::Over(verdict));
+        if !was_over && self.over.is_some() {
+            self.look();
+            if let Some(verdict) = &self.over {
+                self.completion.tell(End::Over(verdict));
+            }
+        }
+        if matches!(polled, Poll::Ready(None))
+            && let Some(fault) = self.fault.take()
+        {
+            polled = Poll::Ready(Some(Err(fault)));
         }
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             self.source = Source::Bytes(Bytes::new());
             self.clock = None;
         }
         polled
+    }
+}
+
+impl Inner {
+    fn look(&mut self) {
+        let Some(check) = self.check.take() else { return };
+        match self.over.as_ref().filter(|verdict| verdict.is_success()).map(check) {
+            Some(Ok(verdict)) => self.over = Some(verdict),
+            Some(Err(failure)) => {
+                self.over = Some(failure.verdict.clone());
+                self.fault = Some(failure.into());
+            }
+            None => {}
+        }
     }
 }
 
@@ -263,9 +308,11 @@ impl Body for WatchedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.lock().source {
+        let inner = self.lock();
+        match &inner.source {
             Source::Bytes(bytes) => bytes.is_empty(),
-            Source::Observed(body) => body.is_end_stream(),
+            // The reader must ask once more, to hear of what a check finds.
+            Source::Observed(body) => inner.check.is_none() && inner.fault.is_none() && body.is_end_stream(),
         }
     }
 

@@ -25,6 +25,13 @@ impl<C> IdentifyLayer<C> {
     }
 }
 
+#[cfg(feature = "wire")]
+impl<C> IdentifyLayer<C> {
+    pub(crate) const fn classifier_ref(&self) -> &C {
+        &self.classifier
+    }
+}
+
 impl<S, C: Clone> Layer<S> for IdentifyLayer<C> {
     type Service = Identify<S, C>;
 

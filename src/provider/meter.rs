@@ -23,6 +23,8 @@ pub(super) struct Question {
     pub(super) call: Call,
     pub(super) protocol: Option<Protocol>,
     pub(super) hides_usage: bool,
+    /// Somebody looks at the text of the answer.
+    pub(super) keeps_text: bool,
     /// A gRPC call may be silent for as long as it likes.
     pub(super) grpc: bool,
     pub(super) config: Arc<ProviderConfig>,
@@ -49,6 +51,10 @@ impl Answer {
     }
 }
 
+/// In the extensions of a request: a layer further out looks at the text of the answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeepText;
+
 /// The reading of one answer under way.
 #[derive(Debug)]
 pub(super) struct Meter {
@@ -63,12 +69,13 @@ pub(super) struct Meter {
 
 impl Meter {
     pub(super) fn new(question: &Question, status: StatusCode, headers: &HeaderMap) -> Self {
+        let decoder = Decoder::new(question.protocol);
         Self {
             call: question.call.clone(),
             status,
             wait: hints::retry_after(headers, None, SystemTime::now()),
             sse: SseSplitter::new(),
-            decoder: Decoder::new(question.protocol),
+            decoder: if question.keeps_text { decoder.keep_text() } else { decoder },
             answer: Answer::default(),
         }
     }

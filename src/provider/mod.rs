@@ -85,4 +85,5 @@ pub use config::{Delivery, IncludeUsage, ProviderConfig};
 pub use future::ResponseFuture;
 pub use layer::ProviderLayer;
 pub use meter::Answer;
+pub(crate) use meter::KeepText;
 pub use service::Provider;

@@ -11,7 +11,10 @@ use http_body::Body;
 use tower::BoxError;
 use tower_service::Service;
 
-use super::{IncludeUsage, ProviderConfig, ResponseFuture, meter::Question};
+use super::{
+    IncludeUsage, ProviderConfig, ResponseFuture,
+    meter::{KeepText, Question},
+};
 use crate::{
     body::WatchedBody,
     classify::{Auto, Classify, grpc::is_grpc},
@@ -75,7 +78,8 @@ where
         let protocol = self.protocol.or_else(|| protocol_of(request.uri().path())).filter(|_| is_post);
         let grpc = is_grpc(request.headers());
         let hides_usage = protocol == Some(Protocol::OpenAiChat) && ask_for_usage(&mut request, &self.config);
-        let question = Question { call, protocol, hides_usage, grpc, config: self.config.clone() };
+        let keeps_text = request.extensions().get::<KeepText>().is_some();
+        let question = Question { call, protocol, hides_usage, keeps_text, grpc, config: self.config.clone() };
         ResponseFuture::new(self.inner.call(request), question)
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Setting;
 use crate::{
     bulkhead::BulkheadConfig, config_error::ConfigError, provider::ProviderConfig, retry::RetryPolicy,
-    semantic_breaker::TripCard, timeout::TimeoutConfig,
+    semantic_breaker::TripCard, semantic_validator::ValidatorConfig, timeout::TimeoutConfig,
 };
 
 /// How the parts of an [`LlmStack`](super::LlmStack) are set; each may be [`Off`](Setting::Off), but the one that reads
@@ -37,6 +37,8 @@ pub struct LlmStackConfig {
     pub bulkhead: Setting<BulkheadConfig>,
     /// What stops calls to what is failing. Default: on.
     pub breaker: Setting<TripCard>,
+    /// What answers are held to. Tools come in by [`LlmStack::validate`](super::LlmStack::validate). Default: nothing.
+    pub validator: ValidatorConfig,
     /// How long one attempt may take, to the end of its answer. Default: on.
     pub timeout: Setting<TimeoutConfig>,
     /// How answers are read.
@@ -65,6 +67,13 @@ impl LlmStackConfig {
         self
     }
 
+    /// Sets what answers are held to.
+    #[must_use]
+    pub fn validator(mut self, validator: ValidatorConfig) -> Self {
+        self.validator = validator;
+        self
+    }
+
     /// Sets how long one attempt may take.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Setting<TimeoutConfig>>) -> Self {
@@ -87,6 +96,7 @@ impl LlmStackConfig {
         within("retry", self.retry.as_ref().map_or(Ok(()), RetryPolicy::validate))?;
         within("bulkhead", self.bulkhead.as_ref().map_or(Ok(()), BulkheadConfig::validate))?;
         within("breaker", self.breaker.as_ref().map_or(Ok(()), TripCard::validate))?;
+        within("validator", self.validator.validate())?;
         within("timeout", self.timeout.as_ref().map_or(Ok(()), TimeoutConfig::validate))?;
         within("provider", self.provider.validate())
     }

@@ -1,6 +1,6 @@
 //! The stack as one layer.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use tower::util::Either;
 use tower_layer::Layer;
@@ -15,6 +15,7 @@ use crate::{
     provider::{Provider, ProviderLayer},
     retry::{Retry, RetryLayer},
     semantic_breaker::{SemanticBreaker, SemanticBreakerLayer},
+    semantic_validator::{SemanticValidator, SemanticValidatorLayer, Validate},
     timeout::{Timeout, TimeoutLayer},
     wire::LlmAmend,
 };
@@ -24,7 +25,8 @@ pub type LlmService<S, C = Auto, A = LlmAmend> = Identify<Retried<S, C, A>, C>;
 
 type Read<S, C> = Provider<S, C>;
 type Timed<S, C> = Either<Timeout<Read<S, C>, C>, Read<S, C>>;
-type Watched<S, C> = Either<SemanticBreaker<Timed<S, C>, C>, Timed<S, C>>;
+type Valid<S, C> = Either<SemanticValidator<Timed<S, C>, C>, Timed<S, C>>;
+type Watched<S, C> = Either<SemanticBreaker<Valid<S, C>, C>, Valid<S, C>>;
 type Queued<S, C> = Either<Bulkhead<Watched<S, C>, C>, Watched<S, C>>;
 type Retried<S, C, A> = Either<Retry<Queued<S, C>, C, A>, Queued<S, C>>;
 
@@ -35,6 +37,8 @@ pub struct LlmStack<C = Auto, A = LlmAmend> {
     retry: Option<RetryLayer<C, A>>,
     bulkhead: Option<BulkheadLayer<C>>,
     breaker: Option<SemanticBreakerLayer<C>>,
+    validators: Vec<Arc<dyn Validate>>,
+    validator: Option<SemanticValidatorLayer<C>>,
     timeout: Option<TimeoutLayer<C>>,
     provider: ProviderLayer<C>,
 }
@@ -45,12 +49,15 @@ impl LlmStack {
     /// A part with an impossible value does what its own `new` says: most refuse every call. Use
     /// [`try_new`](LlmStack::try_new) to hear of it.
     pub fn new(config: LlmStackConfig) -> Self {
-        let LlmStackConfig { retry, bulkhead, breaker, timeout, provider } = config;
+        let LlmStackConfig { retry, bulkhead, breaker, validator, timeout, provider } = config;
+        let validators = validator.validators();
         Self {
             identify: IdentifyLayer::new(),
             retry: retry.into_option().map(|policy| RetryLayer::new(policy).amend(LlmAmend::new())),
             bulkhead: bulkhead.into_option().map(BulkheadLayer::new),
             breaker: breaker.into_option().map(SemanticBreakerLayer::new),
+            validator: (!validators.is_empty()).then(|| SemanticValidatorLayer::new(validators.clone())),
+            validators,
             timeout: timeout.into_option().map(TimeoutLayer::new),
             provider: ProviderLayer::new(provider),
         }
@@ -75,6 +82,8 @@ impl<C: Clone, A> LlmStack<C, A> {
             retry: self.retry.map(|layer| layer.classifier(classifier.clone())),
             bulkhead: self.bulkhead.map(|layer| layer.classifier(classifier.clone())),
             breaker: self.breaker.map(|layer| layer.classifier(classifier.clone())),
+            validators: self.validators,
+            validator: self.validator.map(|layer| layer.classifier(classifier.clone())),
             timeout: self.timeout.map(|layer| layer.classifier(classifier.clone())),
             provider: self.provider.classifier(classifier),
         }
@@ -88,9 +97,20 @@ impl<C: Clone, A> LlmStack<C, A> {
             retry: self.retry.map(|layer| layer.amend(amend)),
             bulkhead: self.bulkhead,
             breaker: self.breaker,
+            validators: self.validators,
+            validator: self.validator,
             timeout: self.timeout,
             provider: self.provider,
         }
+    }
+
+    /// Holds answers to `validator` too, such as a `Registry` of tools.
+    #[must_use]
+    pub fn validate(mut self, validator: impl Validate) -> Self {
+        self.validators.push(Arc::new(validator));
+        let layer = SemanticValidatorLayer::new(self.validators.clone());
+        self.validator = Some(layer.classifier(self.identify.classifier_ref().clone()));
+        self
     }
 
     /// Changes the breaker by what only code can say: a probe, listeners, alerts, a dry run.
@@ -126,6 +146,7 @@ impl<S: Clone, C: Clone, A: Clone> Layer<S> for LlmStack<C, A> {
     fn layer(&self, inner: S) -> Self::Service {
         let service = self.provider.layer(inner);
         let service = maybe(self.timeout.as_ref(), service);
+        let service = maybe(self.validator.as_ref(), service);
         let service = maybe(self.breaker.as_ref(), service);
         let service = maybe(self.bulkhead.as_ref(), service);
         self.identify.layer(maybe(self.retry.as_ref(), service))
@@ -145,6 +166,7 @@ impl<C, A> fmt::Debug for LlmStack<C, A> {
             .field("retry", &self.retry.is_some())
             .field("bulkhead", &self.bulkhead.is_some())
             .field("breaker", &self.breaker.is_some())
+            .field("validator", &self.validator.is_some())
             .field("timeout", &self.timeout.is_some())
             .finish_non_exhaustive()
     }

@@ -117,7 +117,10 @@ fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
 fn see_block(decoder: &mut Decoder, block: &Block<'_>, index: Option<u64>) {
     let reading = &mut decoder.reading;
     match &*json::string(block.kind).unwrap_or_default() {
-        "text" => reading.visible |= json::is_filled(block.text),
+        "text" => {
+            reading.visible |= json::is_filled(block.text);
+            reading.see_text(block.text);
+        }
         "thinking" | "redacted_thinking" => reading.reasoning = true,
         "tool_use" => {
             reading.visible = true;
@@ -135,6 +138,7 @@ fn see_block(decoder: &mut Decoder, block: &Block<'_>, index: Option<u64>) {
 fn see_delta(decoder: &mut Decoder, delta: &Delta<'_>, index: Option<u64>) {
     let reading = &mut decoder.reading;
     reading.visible |= json::is_filled(delta.text);
+    reading.see_text(delta.text);
     reading.reasoning |= json::is_filled(delta.thinking) || json::is_filled(delta.signature);
     let Some(piece) = json::word(delta.partial_json) else { return };
     let at = match index {

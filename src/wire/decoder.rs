@@ -67,6 +67,13 @@ impl Decoder {
         Self { reading: Reading { protocol, ..Reading::default() }, ..Self::default() }
     }
 
+    /// Keeps the text of the answer too.
+    #[must_use]
+    pub fn keep_text(mut self) -> Self {
+        self.reading.text = Some(String::new());
+        self
+    }
+
     /// What was read so far.
     pub fn reading(&self) -> &Reading {
         &self.reading

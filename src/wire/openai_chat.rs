@@ -173,6 +173,9 @@ fn see(decoder: &mut Decoder, chunk: &Chunk<'_>, is_first: impl Fn(&Choice<'_>, 
             decoder.reading.see_error(error);
         }
         if is_first(choice, position) {
+            if decoder.reading.text.is_some() {
+                see_text(decoder, choice, message);
+            }
             if let Some(word) = FinishReason::read(choice.finish_reason) {
                 decoder.reading.finish_reason = Some(word);
             }
@@ -220,6 +223,18 @@ fn see_message(decoder: &mut Decoder, message: &Message<'_>) {
                 reading.visible = true;
             }
             _ => reading.visible = true,
+        }
+    }
+}
+
+fn see_text(decoder: &mut Decoder, choice: &Choice<'_>, message: Option<&Message<'_>>) {
+    decoder.reading.see_text(choice.text);
+    let Some(content) = message.map(|message| message.content) else { return };
+    decoder.reading.see_text(content);
+    let parts: List<Part<'_>> = json::read(json::text(content).as_bytes()).unwrap_or_default();
+    for part in parts.iter() {
+        if matches!(json::string(part.kind).as_deref(), Some("text" | "output_text")) {
+            decoder.reading.see_text(part.text);
         }
     }
 }

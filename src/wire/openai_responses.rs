@@ -118,6 +118,10 @@ fn see_piece(decoder: &mut Decoder, event: &Event<'_>, kind: &str) {
         }
         (reasoning, _) if reasoning.starts_with("reasoning") => reading.reasoning |= piece,
         (provider, _) if is_provider_tool(provider.split('.').next().unwrap_or("")) => reading.provider_tools = true,
+        ("output_text", "delta") => {
+            reading.visible |= piece;
+            reading.see_text(event.delta);
+        }
         ("output_text" | "audio" | "output_audio" | "audio.transcript" | "audio_transcript", _) => {
             reading.visible |= piece;
         }
@@ -159,6 +163,23 @@ fn see_response(decoder: &mut Decoder, response: &Response<'_>) {
     usage::state(&mut decoder.reading.usage, response.usage, Habit::OpenAi);
     for item in response.output.iter().flat_map(List::iter) {
         see_item(decoder, item, None);
+    }
+    see_text(decoder, response);
+}
+
+/// The final output says all of the text again.
+fn see_text(decoder: &mut Decoder, response: &Response<'_>) {
+    let Some(text) = &mut decoder.reading.text else { return };
+    if response.output.iter().flat_map(List::iter).next().is_none() {
+        return;
+    }
+    text.clear();
+    for item in response.output.iter().flat_map(List::iter) {
+        for part in item.content.iter() {
+            if json::string(part.kind).as_deref() == Some("output_text") {
+                decoder.reading.see_text(part.text);
+            }
+        }
     }
 }
 

@@ -61,6 +61,9 @@ pub struct Reading {
     pub tool_calls: Vec<ToolCallRead>,
     /// Whether anything visible came: text, a refusal, a tool call.
     pub visible: bool,
+    /// The text of the answer, where somebody [asked](super::Decoder::keep_text) for it and it was not too long:
+    /// without reasoning, refusals and tool calls, and of several choices the first.
+    pub text: Option<String>,
     /// Whether the model was seen to reason.
     pub reasoning: bool,
     /// Whether the model declined in so many words.
@@ -80,6 +83,9 @@ pub struct Reading {
     /// Whether the provider ran a tool of its own.
     pub provider_tools: bool,
 }
+
+/// A longer text is not kept.
+const MAX_TEXT: usize = 8 << 20;
 
 impl Reading {
     /// What came of the call, as far as its answer tells.
@@ -146,6 +152,18 @@ impl Reading {
         {
             self.model = Some(json::clip(&model, 256).to_owned());
         }
+    }
+
+    /// Adds a piece of the text, if it is kept.
+    pub(super) fn see_text(&mut self, raw: json::Raw<'_>) {
+        let Some(text) = &mut self.text else { return };
+        let Some(piece) = json::string(raw) else { return };
+        if text.len() + piece.len() > MAX_TEXT {
+            self.text = None;
+            self.incomplete = true;
+            return;
+        }
+        text.push_str(&piece);
     }
 
     pub(super) fn see_error(&mut self, error: (StatedError, Option<Duration>)) {
