@@ -11,6 +11,9 @@
 //! - **after reconciling**: a read is simply sent again. A write that may have been applied is not, unless its target
 //!   is [`idempotent`](RetryLayer::idempotent).
 //!
+//! A server's `x-should-retry: false` ends the call, unless the request can be amended; its `true` has a wrong request or
+//! a missing model tried again, if the call is `ReadOnly`.
+//!
 //! Nothing is sent again once its answer was handed on. A refusal by another layer is final; it carries the verdict of
 //! the attempt before. The requests of all services of a layer share one *budget*: a hundred calls may cause twenty
 //! retries, so an outage is not answered with three times the load. Of nested retries only the outermost acts.

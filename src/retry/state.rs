@@ -5,7 +5,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Jitter, RetryPolicy};
-use crate::{call::Effect, reason::Retry, verdict::Verdict};
+use crate::{
+    call::Effect,
+    reason::{Class, Retry},
+    verdict::Verdict,
+};
 
 /// What is known when an attempt has failed.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +77,7 @@ impl GaveUp {
 
 pub(super) fn decide(policy: &RetryPolicy, failed: &Failed<'_>) -> Decision {
     let Failed { verdict, effect, attempt, .. } = *failed;
-    let amends = match verdict.reason.retry(effect) {
+    let amends = match said(verdict, effect) {
         Retry::Never => return Decision::GiveUp(GaveUp::Never),
         Retry::AfterReconciling if !failed.is_idempotent => return Decision::GiveUp(GaveUp::MayBeApplied),
         Retry::AfterAmending => true,
@@ -94,6 +98,17 @@ pub(super) fn decide(policy: &RetryPolicy, failed: &Failed<'_>) -> Decision {
         return Decision::GiveUp(GaveUp::Deadline);
     }
     if amends { Decision::Amended(wait) } else { Decision::Again(wait) }
+}
+
+/// What the reason says, unless the other side knows better. It is believed that the same request had better not come
+/// again; that it may, only where nothing can be applied twice and nobody was denied. A changed request is another one.
+fn said(verdict: &Verdict, effect: Effect) -> Retry {
+    let by_reason = verdict.reason.retry(effect);
+    match (verdict.should_retry(), by_reason) {
+        (Some(false), Retry::Backoff | Retry::AtHint | Retry::AfterReconciling) => Retry::Never,
+        (Some(true), Retry::Never) if effect == Effect::ReadOnly && verdict.class() == Class::Failed => Retry::Backoff,
+        _ => by_reason,
+    }
 }
 
 /// The other side's own word, rounded up to a millisecond; jitter only makes it longer, by a tenth at most.
