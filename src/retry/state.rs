@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{Jitter, RetryPolicy};
 use crate::{
     call::Effect,
-    reason::{Class, Retry},
+    reason::{Class, FIRST_HOLD, Retry},
     verdict::Verdict,
 };
 
@@ -92,6 +92,9 @@ pub(super) fn decide(policy: &RetryPolicy, failed: &Failed<'_>) -> Decision {
         Some(hint) => after_hint(hint, failed.draw),
         // A changed request is another request: there is nothing to wait for.
         None if amends => Duration::ZERO,
+        None if verdict.retry_at.is_none() && verdict.class() == Class::RateLimited => {
+            hold(policy, attempt, failed.draw)
+        }
         None => backoff(policy, attempt, failed.draw),
     };
     if failed.deadline.is_some_and(|deadline| failed.now.checked_add(wait).is_none_or(|at| at >= deadline)) {
@@ -117,9 +120,17 @@ fn after_hint(hint: Duration, draw: f64) -> Duration {
     whole.saturating_add(whole.mul_f64(0.1 * draw.clamp(0.0, 1.0)))
 }
 
+/// Somebody is to be left alone, but nobody said for how long.
+fn hold(policy: &RetryPolicy, attempt: u32, draw: f64) -> Duration {
+    after_hint(doubled(FIRST_HOLD, attempt).min(policy.cap), draw)
+}
+
+fn doubled(wait: Duration, attempt: u32) -> Duration {
+    wait.saturating_mul(1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX))
+}
+
 fn backoff(policy: &RetryPolicy, attempt: u32, draw: f64) -> Duration {
-    let factor = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
-    let whole = policy.base.saturating_mul(factor).min(policy.cap);
+    let whole = doubled(policy.base, attempt).min(policy.cap);
     let draw = draw.clamp(0.0, 1.0);
     match policy.jitter {
         Jitter::Equal => whole / 2 + (whole / 2).mul_f64(draw),
