@@ -101,8 +101,8 @@ impl Stack {
         let left = self.retry.budget_left();
         let retries = sent.saturating_sub(calls);
         assert!(left <= RESERVE && retries + left as usize <= earned, "{left} left after {retries} retries");
-        for class in 0..CLASSES.len() {
-            assert!(gauge.most(class) <= LIMIT, "{} at a time of {}", gauge.most(class), CLASSES[class]);
+        for (at, class) in CLASSES.iter().enumerate() {
+            assert!(gauge.most(at) <= LIMIT, "{} at a time of {class}", gauge.most(at));
         }
         // Permits are back, and so are the places in the queues.
         assert_eq!(self.bulkhead.all(), []);
