@@ -20,7 +20,7 @@ impl Service<Ask> for Flaky {
     }
 
     fn call(&mut self, _: Ask) -> Self::Future {
-        let fails = self.0.fetch_add(1, Ordering::SeqCst) % 2 == 0;
+        let fails = self.0.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
         std::future::ready(if fails {
             Err(io::Error::from(io::ErrorKind::ConnectionRefused).into())
         } else {
