@@ -16,7 +16,7 @@
 //! assert_eq!(Reason::PermissionDenied.retry(Effect::ReadOnly), Retry::Never);
 //! ```
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use crate::call::Effect;
 
@@ -74,6 +74,9 @@ pub enum Impact {
     /// Proof of life, and nothing else.
     Neutral,
 }
+
+/// How long a rate limit holds that says no time, at first. What a breaker refuses for so long, no retry asks for sooner.
+pub(crate) const FIRST_HOLD: Duration = Duration::from_secs(5);
 
 macro_rules! text {
     (Success) => {

@@ -25,6 +25,7 @@ struct Detail {
     digest: Option<u64>,
     score: Option<f64>,
     cost: Option<f64>,
+    should_retry: Option<bool>,
     note: Option<Arc<str>>,
 }
 
@@ -77,6 +78,13 @@ impl Verdict {
         self.with(true, |detail| detail.cost = Some(cost))
     }
 
+    /// Sets what the other side says of sending the same request again.
+    #[must_use]
+    pub fn with_should_retry(self, should: impl Into<Option<bool>>) -> Self {
+        let should = should.into();
+        self.with(should.is_some(), |detail| detail.should_retry = should)
+    }
+
     /// Sets what was wrong, in our own words and schema-derived facts only: it is safe to show a model.
     #[must_use]
     pub fn with_note(self, note: impl Into<Arc<str>>) -> Self {
@@ -106,6 +114,11 @@ impl Verdict {
     /// What the call cost, in the unit of whoever priced it.
     pub fn cost(&self) -> Option<f64> {
         self.detail.as_ref()?.cost
+    }
+
+    /// What the other side says of sending the same request again, such as with `x-should-retry`.
+    pub fn should_retry(&self) -> Option<bool> {
+        self.detail.as_ref()?.should_retry
     }
 
     /// What was wrong, in words that are safe to show a model.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 use tokio::time::Instant;
 
-use super::status::{LONGEST_WAIT, Proof};
+use super::{status::Proof, wait::LONGEST};
 use crate::{
     call::{Call, Effect},
     reason::Reason,
@@ -46,7 +46,7 @@ pub(crate) fn grpc_verdict(call: &Call, trailers: &HeaderMap) -> Option<Verdict>
 /// The wait that the server asks for before the call is sent again; a negative one says that it must not be.
 fn pushback(trailers: &HeaderMap) -> Option<Duration> {
     let millis = trailers.get("grpc-retry-pushback-ms")?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_millis(millis).min(LONGEST_WAIT))
+    Some(Duration::from_millis(millis).min(LONGEST))
 }
 
 fn grpc_reason(code: u32, effect: Effect, refused: Proof) -> Reason {

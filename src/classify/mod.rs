@@ -31,6 +31,7 @@ pub(crate) mod grpc;
 #[cfg(feature = "reqwest")]
 mod reqwest;
 pub(crate) mod status;
+pub(crate) mod wait;
 
 use std::error::Error as StdError;
 

@@ -11,7 +11,10 @@ use tokio::time::Instant;
 use super::ProviderConfig;
 use crate::{
     call::Call,
-    classify::status::{Proof, status_reason},
+    classify::{
+        status::{Proof, status_reason},
+        wait::should_retry,
+    },
     reason::{Class, Reason},
     verdict::Verdict,
     wire::{Decoder, Progress, Protocol, Reading, SseSplitter, hints, sse::Event},
@@ -62,6 +65,8 @@ pub(super) struct Meter {
     status: StatusCode,
     /// The wait that the headers ask for.
     wait: Option<Duration>,
+    /// What the headers of an error say of sending the request again.
+    should_retry: Option<bool>,
     sse: SseSplitter,
     decoder: Decoder,
     answer: Answer,
@@ -74,6 +79,7 @@ impl Meter {
             call: question.call.clone(),
             status,
             wait: hints::retry_after(headers, None, SystemTime::now()),
+            should_retry: (status.as_u16() >= 400).then(|| should_retry(headers)).flatten(),
             sse: SseSplitter::new(),
             decoder: if question.keeps_text { decoder.keep_text() } else { decoder },
             answer: Answer::default(),
@@ -185,7 +191,8 @@ impl Meter {
     fn with(&self, reason: Reason) -> Verdict {
         let asks = matches!(reason.class(), Class::RateLimited | Class::Failed | Class::Unknown);
         let at = self.wait().filter(|_| asks).and_then(|wait| Instant::now().checked_add(wait));
-        Verdict::new(reason).with_retry_at(at).with_usage(self.decoder.reading().usage)
+        let verdict = Verdict::new(reason).with_retry_at(at).with_usage(self.decoder.reading().usage);
+        verdict.with_should_retry(self.should_retry)
     }
 
     fn wait(&self) -> Option<Duration> {

@@ -5,11 +5,14 @@
 //! - **never** is never repeated: denials, wrong requests, a quota that is used up.
 //! - **backoff** waits 1 s, then 2 s, and so on to 30 s; half of each wait is drawn.
 //! - **at hint** waits as long as the other side said, and never less. Past the cap or the call's deadline the call
-//!   ends at once, with `retry_at`.
+//!   ends at once, with `retry_at`. Without a word it waits 5 s, then 10 s, as the semantic breaker holds such calls back.
 //! - **after amending** is sent again only changed, by an [`Amend`](crate::amend::Amend); without one, or where it has
 //!   no answer, the call ends. A changed request gets an action id of its own.
 //! - **after reconciling**: a read is simply sent again. A write that may have been applied is not, unless its target
 //!   is [`idempotent`](RetryLayer::idempotent).
+//!
+//! A server's `x-should-retry: false` ends the call, unless the request can be amended; its `true` has a wrong request or
+//! a missing model tried again, if the call is `ReadOnly`.
 //!
 //! Nothing is sent again once its answer was handed on. A refusal by another layer is final; it carries the verdict of
 //! the attempt before. The requests of all services of a layer share one *budget*: a hundred calls may cause twenty

@@ -5,7 +5,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Jitter, RetryPolicy};
-use crate::{call::Effect, reason::Retry, verdict::Verdict};
+use crate::{
+    call::Effect,
+    reason::{Class, FIRST_HOLD, Retry},
+    verdict::Verdict,
+};
 
 /// What is known when an attempt has failed.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +77,7 @@ impl GaveUp {
 
 pub(super) fn decide(policy: &RetryPolicy, failed: &Failed<'_>) -> Decision {
     let Failed { verdict, effect, attempt, .. } = *failed;
-    let amends = match verdict.reason.retry(effect) {
+    let amends = match said(verdict, effect) {
         Retry::Never => return Decision::GiveUp(GaveUp::Never),
         Retry::AfterReconciling if !failed.is_idempotent => return Decision::GiveUp(GaveUp::MayBeApplied),
         Retry::AfterAmending => true,
@@ -88,6 +92,9 @@ pub(super) fn decide(policy: &RetryPolicy, failed: &Failed<'_>) -> Decision {
         Some(hint) => after_hint(hint, failed.draw),
         // A changed request is another request: there is nothing to wait for.
         None if amends => Duration::ZERO,
+        None if verdict.retry_at.is_none() && verdict.class() == Class::RateLimited => {
+            hold(policy, attempt, failed.draw)
+        }
         None => backoff(policy, attempt, failed.draw),
     };
     if failed.deadline.is_some_and(|deadline| failed.now.checked_add(wait).is_none_or(|at| at >= deadline)) {
@@ -96,15 +103,34 @@ pub(super) fn decide(policy: &RetryPolicy, failed: &Failed<'_>) -> Decision {
     if amends { Decision::Amended(wait) } else { Decision::Again(wait) }
 }
 
+/// What the reason says, unless the other side knows better. It is believed that the same request had better not come
+/// again; that it may, only where nothing can be applied twice and nobody was denied. A changed request is another one.
+fn said(verdict: &Verdict, effect: Effect) -> Retry {
+    let by_reason = verdict.reason.retry(effect);
+    match (verdict.should_retry(), by_reason) {
+        (Some(false), Retry::Backoff | Retry::AtHint | Retry::AfterReconciling) => Retry::Never,
+        (Some(true), Retry::Never) if effect == Effect::ReadOnly && verdict.class() == Class::Failed => Retry::Backoff,
+        _ => by_reason,
+    }
+}
+
 /// The other side's own word, rounded up to a millisecond; jitter only makes it longer, by a tenth at most.
 fn after_hint(hint: Duration, draw: f64) -> Duration {
     let whole = Duration::from_millis(hint.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(u64::MAX));
     whole.saturating_add(whole.mul_f64(0.1 * draw.clamp(0.0, 1.0)))
 }
 
+/// Somebody is to be left alone, but nobody said for how long.
+fn hold(policy: &RetryPolicy, attempt: u32, draw: f64) -> Duration {
+    after_hint(doubled(FIRST_HOLD, attempt).min(policy.cap), draw)
+}
+
+fn doubled(wait: Duration, attempt: u32) -> Duration {
+    wait.saturating_mul(1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX))
+}
+
 fn backoff(policy: &RetryPolicy, attempt: u32, draw: f64) -> Duration {
-    let factor = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
-    let whole = policy.base.saturating_mul(factor).min(policy.cap);
+    let whole = doubled(policy.base, attempt).min(policy.cap);
     let draw = draw.clamp(0.0, 1.0);
     match policy.jitter {
         Jitter::Equal => whole / 2 + (whole / 2).mul_f64(draw),

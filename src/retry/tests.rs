@@ -113,6 +113,37 @@ async fn a_hint_is_waited_out_and_jitter_only_lengthens_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_rate_limit_without_a_word_is_left_alone_as_long_as_a_breaker_holds_it() {
+    let verdict = Verdict::new(Reason::RateLimited);
+    for (attempt, seconds) in [(1, 5), (2, 10), (3, 20), (4, 30)] {
+        let policy = RetryPolicy::default().max_attempts(9);
+        let Decision::Again(wait) = decide(&policy, &Failed { draw: 0.0, ..failed(&verdict, attempt) }) else {
+            panic!()
+        };
+        assert_eq!(wait, Duration::from_secs(seconds));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_other_sides_word_on_retrying_is_heard_where_it_can_do_no_harm() {
+    let said = |reason, word: bool, effect| {
+        let verdict = Verdict::new(reason).with_should_retry(word);
+        decide(&RetryPolicy::default(), &Failed { effect, ..failed(&verdict, 1) })
+    };
+    let (read, write, never) = (Effect::ReadOnly, Effect::Consequential, Decision::GiveUp(GaveUp::Never));
+    for reason in [Reason::Overloaded, Reason::RateLimited, Reason::Timeout] {
+        assert_eq!(said(reason, false, read), never, "{reason}");
+    }
+    assert!(matches!(said(Reason::ContextOverflow, false, read), Decision::Amended(_)), "that is another request");
+    assert!(matches!(said(Reason::InvalidRequest, true, read), Decision::Again(_)));
+    assert_eq!(said(Reason::InvalidRequest, true, write), never);
+    assert_eq!(said(Reason::Timeout, true, write), Decision::GiveUp(GaveUp::MayBeApplied));
+    for denied in [Reason::QuotaExhausted, Reason::PermissionDenied, Reason::ContentFiltered] {
+        assert_eq!(said(denied, true, read), never, "{denied}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hint_past_the_cap_or_the_deadline_ends_the_call() {
     let now = Instant::now();
     let year = Verdict::new(Reason::RateLimited).with_retry_at(now + Duration::from_secs(365 * 86_400));

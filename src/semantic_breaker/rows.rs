@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::reason::FIRST_HOLD;
+
 macro_rules! off {
     ($($row:ident)*) => {$(
         impl $row {
@@ -153,7 +155,7 @@ impl Default for RateLimits {
             enabled: true,
             count: 3,
             within: Duration::from_secs(60),
-            first_hold: Duration::from_secs(5),
+            first_hold: FIRST_HOLD,
             pause: Duration::from_secs(60),
             max_hold: Duration::from_secs(600),
         }

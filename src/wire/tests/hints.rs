@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 
-use crate::wire::hints::{LONGEST, retry_after, should_retry};
+use crate::wire::hints::{LONGEST, retry_after};
 
 /// 2025-08-08T15:40:34Z.
 const NOW: u64 = 1_754_667_634;
@@ -107,14 +107,6 @@ fn a_wait_is_found_in_the_words_of_a_message() {
     ] {
         assert_eq!(said(message), want, "{message:?}");
     }
-}
-
-#[test]
-fn the_servers_own_word_on_retrying_is_read() {
-    assert_eq!(should_retry(&headers(&[("x-should-retry", "false")])), Some(false));
-    assert_eq!(should_retry(&headers(&[("x-should-retry", "true")])), Some(true));
-    assert_eq!(should_retry(&headers(&[("x-should-retry", "perhaps")])), None);
-    assert_eq!(should_retry(&HeaderMap::new()), None);
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! What went wrong elsewhere, and does not here. Each test is named for the number of its report.
+//! Permits that were held too long, and freed too early.
 
 use std::{sync::Arc, time::Duration};
 
