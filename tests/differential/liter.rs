@@ -4,8 +4,6 @@
 //!
 //! Their breaker reads `std::time::Instant` too: its cool-downs are a few real milliseconds.
 
-use std::time::Instant;
-
 use liter_llm::{
     LiterLlmError,
     tower::{
@@ -14,6 +12,7 @@ use liter_llm::{
     },
     types::{ChatCompletionRequest, ChatCompletionResponse},
 };
+use tokio::time::Instant;
 use tower::service_fn;
 use tower_belay::{BulkheadConfig, BulkheadLayer, Reason, Refusal, classify_fn, semantic_breaker::Circuit};
 
@@ -179,7 +178,7 @@ mod a_cool_down_starts_anew_after_recovery {
             trip(&mut service, &plant).await;
             let health = handle.snapshots(&asked).into_iter().find(|it| it.circuit == Circuit::Health);
             let until = health.and_then(|it| it.until).expect("it is open");
-            assert_eq!(until - tokio::time::Instant::now(), OUR_COOL_DOWN);
+            assert_eq!(until - Instant::now(), OUR_COOL_DOWN);
             plant.turns(Mode::Good);
             tokio::time::advance(OUR_COOL_DOWN).await;
             assert_eq!(reaching(4, &mut service, &plant).await, 4);

@@ -105,6 +105,10 @@ async fn reported_4_a_host_that_takes_no_connection_opens_whatever_the_error_say
         _ => json(200, GOOD),
     }))
     .await;
+    stack.breaker.reset(&gpt());
+    for _ in 0..5 {
+        assert_eq!(stack.got(chat()).await.reason(), Some(Reason::ConnectFailed), "certainly not applied");
+    }
     let cause = stack.snapshot(&gpt(), Circuit::Health).and_then(|it| it.cause);
     assert_eq!(cause, Some(Signal::Failures));
     assert_eq!(stack.got(chat()).await.refused, Some(Refusal::Open));

@@ -26,8 +26,10 @@ fn amending(amend: LlmAmend) -> RetryLayer<Auto, LlmAmend> {
 async fn reported_13_a_throttle_inside_a_stream_is_retried_before_any_output() {
     let error = format!("data: {THROTTLED}");
     let stack = Stack::new([stream(&[ROLE, &error]), stream(&[ROLE, TEXT, STOP, DONE])]);
+    let start = Instant::now();
     let got = stack.got(chat_stream()).await;
     assert_eq!((got.reason(), stack.plant.calls()), (Some(Reason::Completed), 2));
+    assert!(start.elapsed() >= 5 * SECOND, "as a throttle, and not as a stream that was cut");
     assert!(got.text.contains("Once upon") && !got.text.contains("slower"));
 }
 
