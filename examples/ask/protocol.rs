@@ -11,6 +11,8 @@ pub(crate) enum Provider {
     Chat,
     Responses,
     Anthropic,
+    Gemini,
+    Cohere,
 }
 
 pub(crate) struct Arguments {
@@ -50,9 +52,13 @@ impl Arguments {
             "openai" => (Provider::Chat, "OPENAI_API_KEY"),
             "openai-responses" => (Provider::Responses, "OPENAI_API_KEY"),
             "anthropic" => (Provider::Anthropic, "ANTHROPIC_API_KEY"),
+            "gemini" => (Provider::Gemini, "GEMINI_API_KEY"),
+            "cohere" => (Provider::Cohere, "COHERE_API_KEY"),
             "mistral" => (Provider::Chat, "MISTRAL_API_KEY"),
             "groq" => (Provider::Chat, "GROQ_API_KEY"),
-            other => bail!("--provider {other} is none of openai, openai-responses, anthropic, mistral, groq"),
+            other => bail!(
+                "--provider {other} is none of openai, openai-responses, anthropic, gemini, cohere, mistral, groq"
+            ),
         };
         Ok(Self {
             provider,
@@ -76,19 +82,31 @@ impl Arguments {
 
     pub(crate) fn request(&self) -> Result<Request<Bytes>> {
         let path = match self.provider {
-            Provider::Chat => "/chat/completions",
-            Provider::Responses => "/responses",
-            Provider::Anthropic => "/v1/messages",
+            Provider::Chat => "/chat/completions".to_owned(),
+            Provider::Responses => "/responses".to_owned(),
+            Provider::Anthropic => "/v1/messages".to_owned(),
+            Provider::Cohere => "/v2/chat".to_owned(),
+            Provider::Gemini if self.stream => format!("/v1beta/models/{}:streamGenerateContent?alt=sse", self.model),
+            Provider::Gemini => format!("/v1beta/models/{}:generateContent", self.model),
         };
         let request = Request::post(format!("{}{path}", self.base_url)).header("content-type", "application/json");
         let request = match self.provider {
             Provider::Anthropic => request.header("x-api-key", &self.key).header("anthropic-version", "2023-06-01"),
+            Provider::Gemini => request.header("x-goog-api-key", &self.key),
             _ => request.header("authorization", format!("Bearer {}", self.key)),
         };
         Ok(request.body(self.body()?.to_string().into())?)
     }
 
     fn body(&self) -> Result<Value> {
+        if self.provider == Provider::Gemini {
+            let mut body = json!({ "contents": [{ "role": "user", "parts": [{ "text": self.prompt }] }] });
+            if let Some(tools) = &self.tools {
+                let tools: Value = serde_json::from_str(tools).context("--tools")?;
+                body["tools"] = json!([{ "functionDeclarations": tools }]);
+            }
+            return Ok(body);
+        }
         let mut body = json!({ "model": self.model });
         match self.provider {
             Provider::Responses => body["input"] = json!(self.prompt),
@@ -109,12 +127,13 @@ impl Arguments {
 
     fn tool(&self, tool: Value) -> Value {
         match self.provider {
-            Provider::Chat => json!({ "type": "function", "function": tool }),
+            Provider::Chat | Provider::Cohere => json!({ "type": "function", "function": tool }),
             Provider::Responses => {
                 let mut tool = tool;
                 tool["type"] = json!("function");
                 tool
             }
+            Provider::Gemini => tool,
             Provider::Anthropic => json!({
                 "name": tool["name"],
                 "description": tool["description"],
@@ -133,6 +152,8 @@ pub(crate) fn text(provider: Provider, body: &[u8]) -> String {
                 parts(&whole["output"]).flat_map(|item| parts(&item["content"])).map(text_of).collect()
             }
             Provider::Anthropic => parts(&whole["content"]).map(text_of).collect(),
+            Provider::Gemini => parts(&whole["candidates"][0]["content"]["parts"]).map(text_of).collect(),
+            Provider::Cohere => parts(&whole["message"]["content"]).map(text_of).collect(),
         };
     }
     let (mut sse, mut text) = (SseSplitter::new(), String::new());
@@ -143,6 +164,8 @@ pub(crate) fn text(provider: Provider, body: &[u8]) -> String {
             Provider::Responses if event["type"] == "response.output_text.delta" => text_in(&event["delta"]),
             Provider::Responses => "",
             Provider::Anthropic => text_in(&event["delta"]["text"]),
+            Provider::Gemini => text_in(&event["candidates"][0]["content"]["parts"][0]["text"]),
+            Provider::Cohere => text_in(&event["delta"]["message"]["content"]["text"]),
         });
     };
     sse.push(body, |event| see(event.data));

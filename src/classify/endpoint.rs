@@ -52,7 +52,7 @@ const ANSWERS: [&str; 13] = [
     "/invoke-with-response-stream",
 ];
 
-const PROVIDERS: [&str; 18] = [
+const PROVIDERS: [&str; 19] = [
     "api.openai.com",
     "openai.azure.com",
     "services.ai.azure.com",
@@ -63,6 +63,7 @@ const PROVIDERS: [&str; 18] = [
     "api.deepseek.com",
     "api.x.ai",
     "api.cohere.com",
+    "api.cohere.ai",
     "generativelanguage.googleapis.com",
     "aiplatform.googleapis.com",
     "api.together.xyz",

@@ -11,7 +11,7 @@ use crate::{
     classify::{Auto, Classify},
 };
 
-/// Changes requests in OpenAI chat, OpenAI Responses and Anthropic Messages.
+/// Changes requests in OpenAI chat, OpenAI Responses, Anthropic Messages, Gemini and Cohere v2.
 ///
 /// What is said to the model is added at the end of its input and nowhere else: roles alternate as before, tool
 /// results stay with their calls, the system prompt stays where it is. A request that is signed, encoded or not in
@@ -55,13 +55,13 @@ impl LlmAmend {
         match amendment {
             Amendment::Warn(what) => say(protocol, body, &format!("{what} Answer again, and mend that.")),
             Amendment::Nudge => {
-                warm(body);
+                warm(settings(protocol, body));
                 say(protocol, body, "The last answer was empty. Answer now, in words or by a tool call.")
             }
             Amendment::AskForLess => {
                 say(protocol, body, "The last answer was too long and was cut. Answer more briefly.")
             }
-            Amendment::RaiseOutputCap => raise_cap(body),
+            Amendment::RaiseOutputCap => raise_cap(settings(protocol, body)),
             Amendment::Compact => self.compact.is_some_and(|compact| compact(protocol, body)),
         }
     }
@@ -88,9 +88,22 @@ impl fmt::Debug for LlmAmend {
     }
 }
 
+/// Where a request says how it is to be answered.
+fn settings(protocol: Protocol, body: &mut Map<String, Value>) -> &mut Map<String, Value> {
+    const OWN: [&str; 2] = ["generationConfig", "generation_config"];
+    let own = OWN
+        .into_iter()
+        .filter(|_| protocol == Protocol::Gemini)
+        .find(|key| body.get(*key).is_some_and(Value::is_object));
+    match own {
+        Some(key) => body[key].as_object_mut().expect("it is an object"),
+        None => body,
+    }
+}
+
 /// Twice the cap, where there is one; without one nobody knows what the model may write.
 fn raise_cap(body: &mut Map<String, Value>) -> bool {
-    let caps = ["max_completion_tokens", "max_output_tokens", "max_tokens"];
+    let caps = ["max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_tokens"];
     let Some(cap) = caps.into_iter().find(|cap| body.get(*cap).is_some_and(Value::is_u64)) else { return false };
     let doubled = body[cap].as_u64().unwrap_or_default().saturating_mul(2);
     body.insert(cap.to_owned(), json!(doubled));
@@ -108,6 +121,9 @@ fn warm(body: &mut Map<String, Value>) {
 /// Adds `text` at the end of the input.
 fn say(protocol: Protocol, body: &mut Map<String, Value>, text: &str) -> bool {
     match protocol {
+        // Behind a tool's results a user speaks in a message of its own.
+        Protocol::Cohere => add_to_last(body, "messages", &["user"], "text", text),
+        Protocol::Gemini => say_to_gemini(body, text),
         Protocol::OpenAiChat => add_to_last(body, "messages", &["user", "tool"], "text", text),
         Protocol::Anthropic => add_to_last(body, "messages", &["user"], "text", text),
         Protocol::OpenAiResponses => match body.get_mut("input") {
@@ -132,6 +148,19 @@ fn add_to_last(body: &mut Map<String, Value>, list: &str, roles: &[&str], part: 
         // Behind the parts that are there: tool results must come first.
         Some(Value::Array(parts)) => parts.push(json!({ "type": part, "text": text })),
         _ => messages.push(json!({ "role": "user", "content": text })),
+    }
+    true
+}
+
+/// Adds a part to what the user said last. Behind a function's results it is a part too: they are of the user's role.
+fn say_to_gemini(body: &mut Map<String, Value>, text: &str) -> bool {
+    let Some(Value::Array(contents)) = body.get_mut("contents") else { return false };
+    let part = json!({ "text": text });
+    let is_user =
+        |last: &&mut Value| matches!(last.get("role").and_then(Value::as_str), None | Some("user" | "function"));
+    match contents.last_mut().filter(is_user).and_then(|last| last.get_mut("parts")) {
+        Some(Value::Array(parts)) => parts.push(part),
+        _ => contents.push(json!({ "role": "user", "parts": [part] })),
     }
     true
 }

@@ -3,7 +3,7 @@
 use super::{
     Protocol, anthropic,
     calls::Calls,
-    errors,
+    cohere, errors, gemini,
     json::{self, NotJson, Obj, Raw},
     openai_chat, openai_responses,
     reading::{Reading, StatedError},
@@ -42,6 +42,9 @@ json::object! {
         kind: Raw<'a> = "type",
         object: Raw<'a> = "object",
         choices: Raw<'a> = "choices",
+        candidates: Raw<'a> = "candidates",
+        prompt_feedback: Raw<'a> = "promptFeedback",
+        usage_metadata: Raw<'a> = "usageMetadata",
         error: Raw<'a> = "error",
     }
 }
@@ -55,6 +58,12 @@ impl Sniff<'_> {
         }
         if self.choices.is_some() || object.starts_with("chat.completion") {
             return Some(Protocol::OpenAiChat);
+        }
+        if self.candidates.or(self.prompt_feedback).or(self.usage_metadata).is_some() {
+            return Some(Protocol::Gemini);
+        }
+        if kind == "message-start" {
+            return Some(Protocol::Cohere);
         }
         let anthropic = kind.starts_with("content_block_") || kind == "message" || kind.starts_with("message_");
         anthropic.then_some(Protocol::Anthropic)
@@ -209,6 +218,8 @@ impl Decoder {
         match self.reading.protocol {
             Some(Protocol::OpenAiResponses) => openai_responses::event(self, name, data),
             Some(Protocol::Anthropic) => anthropic::event(self, name, data),
+            Some(Protocol::Gemini) => gemini::event(self, data),
+            Some(Protocol::Cohere) => cohere::event(self, name, data),
             _ => openai_chat::event(self, data),
         }
     }
@@ -222,6 +233,8 @@ impl Decoder {
             Some(Protocol::OpenAiChat) => openai_chat::body(self, body)?,
             Some(Protocol::OpenAiResponses) => openai_responses::body(self, body)?,
             Some(Protocol::Anthropic) => anthropic::body(self, body)?,
+            Some(Protocol::Gemini) => gemini::body(self, body)?,
+            Some(Protocol::Cohere) => cohere::body(self, body)?,
             None => false,
         };
         if is_answer || self.reading.error.is_some() {

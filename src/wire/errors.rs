@@ -31,6 +31,8 @@ json::object! {
     Inner {
         code: Raw<'a> = "code",
         kind: Raw<'a> = "type",
+        // Cohere's.
+        error_type: Raw<'a> = "error_type",
         status: Raw<'a> = "status",
         status_code: Raw<'a> = "status_code",
         status_code_camel: Raw<'a> = "statusCode",
@@ -117,7 +119,7 @@ fn read_inner(inner: &Inner<'_>) -> (StatedError, Option<Duration>) {
     let mut google = google.into_iter().flatten();
     let inner_code = || word(inner.innererror.0.as_ref()?.code);
     error.code = word(inner.code).or_else(inner_code).or_else(|| google.next());
-    error.kind = word(inner.kind).or_else(|| google.next());
+    error.kind = word(inner.kind).or_else(|| word(inner.error_type)).or_else(|| google.next());
     error.loading = json::is_filled(inner.estimated_time);
     let message = json::string(inner.message).or_else(|| json::string_or_json(inner.detail)).unwrap_or_default();
     let (error, mut wait) = spoken(error, &message);
@@ -147,6 +149,7 @@ const CODES: &[(Reason, &[&str])] = &[
             "model_context_window_exceeded",
             "request_too_large",
             "tokens_limit_reached",
+            "too_many_tokens",
         ],
     ),
     (
@@ -242,6 +245,8 @@ const OVERFLOW: &[&str] = &[
     "exceeds the context window",
     "exceeds the available context size",
     "input is too long for requested model",
+    "exceeds the maximum number of tokens allowed",
+    "too many tokens: size limit exceeded",
 ];
 const BAD_KEY: &[&str] = &["incorrect api key", "invalid api key", "api key not valid", "api key expired"];
 

@@ -41,10 +41,28 @@ impl fmt::Display for FinishReason {
     }
 }
 
+/// Gemini sends numbers where it is asked for enums as numbers.
+const fn gemini_word(number: i64) -> Option<&'static str> {
+    Some(match number {
+        1 => "STOP",
+        2 => "MAX_TOKENS",
+        3 => "SAFETY",
+        4 => "RECITATION",
+        6 => "BLOCKLIST",
+        7 => "PROHIBITED_CONTENT",
+        8 => "SPII",
+        9 => "MALFORMED_FUNCTION_CALL",
+        _ => return None,
+    })
+}
+
 /// What a finish reason means; `None` for an ordinary end and for every word that we do not know.
 pub(super) fn finish_reason(protocol: Option<Protocol>, word: &FinishReason, effect: Effect) -> Option<Reason> {
     let on_read = |reason| if effect == Effect::ReadOnly { reason } else { Reason::Unproven };
-    let word = word.as_str()?;
+    let word = match (protocol, word) {
+        (Some(Protocol::Gemini), FinishReason::Number(number)) => gemini_word(*number)?,
+        (_, word) => word.as_str()?,
+    };
     Some(match (protocol, word) {
         (Some(Protocol::Anthropic), "pause_turn") => Reason::Paused,
         (Some(Protocol::OpenAiResponses), "queued" | "in_progress") => Reason::Accepted,
@@ -58,7 +76,13 @@ pub(super) fn finish_reason(protocol: Option<Protocol>, word: &FinishReason, eff
         }
         (_, "PROHIBITED_CONTENT" | "SPII" | "guardrail_intervened") => Reason::ContentFiltered,
         (_, "refusal") => Reason::Refused,
-        (_, "MALFORMED_FUNCTION_CALL" | "malformed_function_call") => Reason::ToolCallInvalid,
+        (_, "MALFORMED_FUNCTION_CALL" | "malformed_function_call" | "UNEXPECTED_TOOL_CALL") => Reason::ToolCallInvalid,
+        (Some(Protocol::Gemini), "IMAGE_SAFETY" | "IMAGE_PROHIBITED_CONTENT" | "IMAGE_RECITATION" | "MODEL_ARMOR") => {
+            Reason::ContentFiltered
+        }
+        (Some(Protocol::Gemini), "MALFORMED_RESPONSE") => Reason::Unparsable,
+        (Some(Protocol::Cohere), "ERROR") => on_read(Reason::ServerError),
+        (Some(Protocol::Cohere), "TIMEOUT") => Reason::Timeout,
         // DeepSeek's word for having been interrupted for lack of capacity.
         (_, "insufficient_system_resource") => on_read(Reason::Overloaded),
         _ => return None,

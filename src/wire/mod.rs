@@ -1,7 +1,7 @@
 //! Reads what LLM providers answer: outcome, usage, tool calls and waits, without building a tree of the answer.
 //!
-//! Three protocols and their dialects: OpenAI chat, OpenAI Responses, Anthropic messages; buffered JSON and
-//! server-sent events. A field of an unexpected type is an absent value; what is not stated is `None`, never zero.
+//! Five protocols and their dialects: OpenAI chat, OpenAI Responses, Anthropic messages, Gemini, Cohere v2; buffered
+//! JSON and server-sent events. A field of an unexpected type is an absent value; what is not stated is `None`, never zero.
 //!
 //! ```
 //! use http::StatusCode;
@@ -20,10 +20,12 @@
 mod amend;
 mod anthropic;
 mod calls;
+mod cohere;
 mod cursor;
 mod decoder;
 mod errors;
 mod finish;
+mod gemini;
 pub mod hints;
 mod json;
 mod openai_chat;
@@ -54,6 +56,10 @@ pub enum Protocol {
     OpenAiResponses,
     /// Anthropic messages.
     Anthropic,
+    /// Gemini's `generateContent` and `streamGenerateContent`.
+    Gemini,
+    /// Cohere's chat, version 2.
+    Cohere,
 }
 
 /// How an answer is framed.

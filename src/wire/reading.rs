@@ -135,7 +135,8 @@ impl Reading {
 
     /// Whether the answer may end here: after its terminator, or in the chat protocol after a finish reason.
     pub fn is_over(&self) -> bool {
-        let needs_terminator = matches!(self.protocol, Some(Protocol::OpenAiResponses | Protocol::Anthropic));
+        let needs_terminator =
+            matches!(self.protocol, Some(Protocol::OpenAiResponses | Protocol::Anthropic | Protocol::Cohere));
         self.done || (self.finish_reason.is_some() && !needs_terminator)
     }
 

@@ -20,6 +20,10 @@ pub fn protocol_of(path: &str) -> Option<Protocol> {
         Some(Protocol::OpenAiResponses)
     } else if ends(&["/v1/messages"]) || (is_raw && path.contains("/publishers/anthropic/models/")) {
         Some(Protocol::Anthropic)
+    } else if path.contains("/models/") && ends(&[":generateContent", ":streamGenerateContent"]) {
+        Some(Protocol::Gemini)
+    } else if ends(&["/v2/chat"]) {
+        Some(Protocol::Cohere)
     } else {
         None
     }
@@ -28,7 +32,9 @@ pub fn protocol_of(path: &str) -> Option<Protocol> {
 /// The model in the path: an Azure deployment, a Vertex model.
 fn model_in(path: &str) -> Option<&str> {
     let after = |mark: &str| path.split_once(mark)?.1.split(['/', ':', '?']).next();
-    after("/deployments/").or_else(|| after("/publishers/anthropic/models/")).filter(|model| !model.is_empty())
+    let gemini = || path.ends_with("enerateContent").then(|| after("/models/")).flatten();
+    let model = after("/deployments/").or_else(|| after("/publishers/anthropic/models/")).or_else(gemini);
+    model.filter(|model| !model.is_empty())
 }
 
 /// What a request body asks for, as far as limits depend on it.
@@ -73,6 +79,20 @@ json::object! {
         data_sources: Raw<'a> = "data_sources",
         compound_custom: Raw<'a> = "compound_custom",
         enable_search: Raw<'a> = "enable_search",
+        // Gemini, in both of its spellings.
+        generation_config: Obj<GenerationConfig<'a>> = "generationConfig",
+        generation_config_snake: Obj<GenerationConfig<'a>> = "generation_config",
+        cached_content: Raw<'a> = "cachedContent",
+        cached_content_snake: Raw<'a> = "cached_content",
+        // Cohere.
+        connectors: Raw<'a> = "connectors",
+    }
+}
+
+json::object! {
+    GenerationConfig {
+        max: Raw<'a> = "maxOutputTokens",
+        max_snake: Raw<'a> = "max_output_tokens",
     }
 }
 
@@ -94,14 +114,21 @@ impl RequestFacts {
     pub fn read(protocol: Protocol, path: &str, body: &[u8]) -> Option<Self> {
         let Obj(body) = json::read_once::<Obj<Body<'_>>>(body).ok()?;
         let body = body?;
-        let model = json::word(body.model).or_else(|| model_in(path).map(Cow::Borrowed));
+        let stated = json::word(body.model);
+        let model = match protocol {
+            // The path decides; a body may repeat it as a resource name.
+            Protocol::Gemini => model_in(path).map(Cow::Borrowed).or(stated),
+            _ => stated.or_else(|| model_in(path).map(Cow::Borrowed)),
+        };
         let asked = body.stream_options.0.as_ref().and_then(|options| options.include_usage);
         let limits = [body.max_output_tokens, body.max_completion_tokens, body.max_tokens];
-        let implied = path.ends_with(":streamRawPredict");
+        let configs = [&body.generation_config.0, &body.generation_config_snake.0];
+        let capped = configs.into_iter().flatten().flat_map(|config| [config.max, config.max_snake]);
+        let implied = path.ends_with(":streamRawPredict") || path.ends_with(":streamGenerateContent");
         Some(Self {
             stream: json::is_true(body.stream) || implied,
             include_usage: asked.map(|asked| asked == "true"),
-            max_output_tokens: limits.into_iter().find_map(json::count),
+            max_output_tokens: limits.into_iter().chain(capped).find_map(json::count),
             has_tools: json::is_filled(body.tools) || json::is_filled(body.functions),
             provider_executed: provider_executed(protocol, &body, model.as_deref().unwrap_or("")),
             background: json::is_filled(body.background),
@@ -112,6 +139,9 @@ impl RequestFacts {
 
 fn provider_executed(protocol: Protocol, body: &Body<'_>, model: &str) -> bool {
     let fields: &[Raw<'_>] = match protocol {
+        // What is cached may be tools.
+        Protocol::Gemini => &[body.cached_content, body.cached_content_snake],
+        Protocol::Cohere => &[body.connectors],
         Protocol::OpenAiResponses => &[body.prompt, body.plugins, body.search_parameters, body.mcp_servers],
         Protocol::Anthropic => &[body.mcp_servers, body.container],
         Protocol::OpenAiChat => &[
@@ -136,10 +166,24 @@ fn has_provider_tool(protocol: Protocol, tools: Raw<'_>) -> bool {
         return false;
     }
     let Some(tools) = json::elements(tools) else { return true };
+    if protocol == Protocol::Gemini {
+        return !tools.into_iter().all(has_only_functions);
+    }
     !tools.into_iter().all(|tool| match json::read_once::<Obj<Tool<'_>>>(json::text(tool).as_bytes()) {
         Ok(Obj(Some(tool))) => is_client_tool(protocol, &tool),
         _ => false,
     })
+}
+
+/// Whether a tool of Gemini's holds nothing but declarations of functions, which the client runs.
+fn has_only_functions(tool: Raw<'_>) -> bool {
+    let Ok(mut cursor) = Cursor::new(json::text(tool).as_bytes()) else { return false };
+    let mut only = true;
+    let walked = cursor.object(|cursor, key| {
+        only &= matches!(key, "functionDeclarations" | "function_declarations");
+        cursor.skip()
+    });
+    only && walked.and_then(|()| cursor.end()).is_ok()
 }
 
 fn is_client_tool(protocol: Protocol, tool: &Tool<'_>) -> bool {

@@ -1,6 +1,6 @@
 //! Reads token counts in the words of every protocol.
 
-use super::json::{self, Raw};
+use super::json::{self, Obj, Raw};
 use crate::verdict::Usage;
 
 json::object! {
@@ -55,8 +55,17 @@ pub(super) fn state(usage: &mut Option<Usage>, stated: Raw<'_>, habit: Habit) {
         reasoning_tokens: output.and_then(|details| count(&[details.reasoning_tokens, details.thinking_tokens])),
         ..Usage::default()
     };
+    let Some(known) = merge(usage, stated) else { return };
+    // Anthropic's names inside the chat protocol, and nothing else about the cache: Anthropic's habit too.
+    let foreign = input.is_none() && json::count(counts.cache_read_input_tokens).is_some();
+    known.input_includes_cached = habit == Habit::OpenAi && !foreign && includes_cached(known);
+    known.output_includes_reasoning = includes_reasoning(known);
+}
+
+/// Sets what is stated: nothing where that is nothing.
+fn merge(usage: &mut Option<Usage>, stated: Usage) -> Option<&mut Usage> {
     if stated == Usage::default() {
-        return;
+        return None;
     }
     let known = usage.get_or_insert_default();
     known.input_tokens = stated.input_tokens.or(known.input_tokens);
@@ -65,10 +74,69 @@ pub(super) fn state(usage: &mut Option<Usage>, stated: Raw<'_>, habit: Habit) {
     known.cached_input_tokens = stated.cached_input_tokens.or(known.cached_input_tokens);
     known.cache_write_input_tokens = stated.cache_write_input_tokens.or(known.cache_write_input_tokens);
     known.reasoning_tokens = stated.reasoning_tokens.or(known.reasoning_tokens);
-    // Anthropic's names inside the chat protocol, and nothing else about the cache: Anthropic's habit too.
-    let foreign = input.is_none() && json::count(counts.cache_read_input_tokens).is_some();
-    known.input_includes_cached = habit == Habit::OpenAi && !foreign && includes_cached(known);
-    known.output_includes_reasoning = includes_reasoning(known);
+    Some(known)
+}
+
+json::object! {
+    GeminiCounts {
+        prompt: Raw<'a> = "promptTokenCount",
+        candidates: Raw<'a> = "candidatesTokenCount",
+        total: Raw<'a> = "totalTokenCount",
+        cached: Raw<'a> = "cachedContentTokenCount",
+        thoughts: Raw<'a> = "thoughtsTokenCount",
+    }
+}
+
+/// Gemini counts from the beginning in every chunk, so the last one stands. Thoughts come on top of the candidates.
+pub(super) fn state_gemini(usage: &mut Option<Usage>, stated: Raw<'_>) {
+    let Some(counts) = json::inner::<GeminiCounts<'_>>(stated) else { return };
+    let stated = Usage {
+        input_tokens: json::count(counts.prompt),
+        output_tokens: json::count(counts.candidates),
+        total_tokens: json::count(counts.total),
+        cached_input_tokens: json::count(counts.cached),
+        reasoning_tokens: json::count(counts.thoughts),
+        ..Usage::default()
+    };
+    if let Some(known) = merge(usage, stated) {
+        known.input_includes_cached = true;
+        known.output_includes_reasoning = false;
+    }
+}
+
+json::object! {
+    CohereUsage {
+        tokens: Obj<CohereCounts<'a>> = "tokens",
+        billed: Obj<CohereCounts<'a>> = "billed_units",
+        cached: Raw<'a> = "cached_tokens",
+    }
+}
+
+json::object! {
+    CohereCounts {
+        input: Raw<'a> = "input_tokens",
+        output: Raw<'a> = "output_tokens",
+        reasoning: Raw<'a> = "reasoning_tokens",
+    }
+}
+
+/// What the model read and wrote; where only the bill is stated, that.
+pub(super) fn state_cohere(usage: &mut Option<Usage>, stated: Raw<'_>) {
+    let Some(counts) = json::inner::<CohereUsage<'_>>(stated) else { return };
+    let count = |of: fn(&CohereCounts<'_>) -> Option<u64>| {
+        [&counts.tokens.0, &counts.billed.0].into_iter().flatten().find_map(of)
+    };
+    let stated = Usage {
+        input_tokens: count(|counts| json::count(counts.input)),
+        output_tokens: count(|counts| json::count(counts.output)),
+        cached_input_tokens: json::count(counts.cached),
+        reasoning_tokens: count(|counts| json::count(counts.reasoning)),
+        ..Usage::default()
+    };
+    if let Some(known) = merge(usage, stated) {
+        known.input_includes_cached = true;
+        known.output_includes_reasoning = true;
+    }
 }
 
 /// OpenAI's habit, unless the numbers themselves deny it.
