@@ -120,7 +120,7 @@
 //! | [`stack`] | `wire` (default) | the recommended layers in the recommended order, from one configuration |
 //! | [`adapt`] | `reqwest`, `reqwest-middleware`, `tonic` | clients below, middleware around, `tonic::Status` above |
 //! | [`provider`] | `wire` (default) | reads what a model answers, and judges it before it is handed on |
-//! | [`wire`] | `wire` (default) | OpenAI chat, OpenAI Responses and Anthropic Messages, read without a tree |
+//! | [`wire`] | `wire` (default) | what models answer in five protocols, read without a tree |
 //! | [`semantic_validator`] | `wire` (default), `syntax` | holds a model's answer to what it has to be |
 //! | [`registry`] | `jsonschema`, `schemars` | the tools there are, and whether a call to one can be carried out |
 //! | [`testing`] | `testing` | scripted services and bodies for your own tests |

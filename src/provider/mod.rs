@@ -1,7 +1,7 @@
 //! Reads what a model provider answers, and judges it before it is handed on.
 //!
 //! A status says little about a model's answer: a 200 can carry an error, a stream can break off, an answer can be
-//! empty or ended by a token limit. [`Provider`] reads OpenAI chat, OpenAI Responses and Anthropic Messages as they
+//! empty or ended by a token limit. [`Provider`] reads OpenAI chat, OpenAI Responses, Anthropic Messages, Gemini and Cohere v2 as they
 //! pass, and every layer outside it learns from [`WatchedBody`](crate::WatchedBody) how the answer ended.
 //!
 //! - **Errors and JSON** are read as a whole, within bounds, and judged before they are handed on.

@@ -1,6 +1,8 @@
 mod amend;
 mod answers;
+mod cohere;
 mod errors;
+mod gemini;
 mod hints;
 mod json;
 mod recorded;
