@@ -9,6 +9,7 @@
 //!      RespondLayer           on servers: errors become answers
 //!      IdentifyLayer          names the call once      IdentifyLayer
 //!      RetryLayer             attempts it again        RetryLayer
+//!      RateLimitLayer         keeps to a rate        RateLimitLayer
 //!      BulkheadLayer          waits for its turn       BulkheadLayer
 //!      SemanticBreakerLayer   sends it or refuses it   SemanticBreakerLayer
 //!      SemanticValidatorLayer looks at the answer          │
@@ -38,6 +39,7 @@
 //! | an answer is empty, too long or breaks its schema | [`RetryLayer::amend`], with [`LlmAmend`] for models |
 //! | a run, resumed or repeated, sends the same write again | [`IdempotencyLayer`]: the first answer, or a refusal |
 //! | a model invents tools and arguments, or answers with prose where JSON was asked for | [`SemanticValidatorLayer`] |
+//! | an account may send so much in a minute, and no more | [`RateLimitLayer`]: requests and tokens, waited for in turn |
 //! | one kind of agent takes all connections, and the others wait for it | [`BulkheadLayer`]: limits and a queue a class |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
@@ -106,6 +108,7 @@
 //! | [`semantic_breaker`] | | stops calls to what is failing |
 //! | [`retry`] | | attempts a failed call again, where that can help and can do no harm |
 //! | [`amend`] | | changes a request so that it fares better |
+//! | [`rate_limit`] | | keeps calls to a rate of requests and tokens |
 //! | [`bulkhead`] | | limits how many calls of an agent class run at a time |
 //! | [`idempotency`] | | sends each write once |
 //! | [`timeout`] | | ends a call whose answer takes too long, head and body |
@@ -174,6 +177,7 @@ mod lock;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub mod provider;
+pub mod rate_limit;
 pub mod reason;
 #[cfg(feature = "jsonschema")]
 #[cfg_attr(docsrs, doc(cfg(feature = "jsonschema")))]
@@ -209,6 +213,7 @@ pub use identify::IdentifyLayer;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub use provider::{ProviderConfig, ProviderLayer};
+pub use rate_limit::{RateLimitConfig, RateLimitLayer};
 pub use reason::{Class, Impact, Reason, Retry};
 #[cfg(feature = "jsonschema")]
 #[cfg_attr(docsrs, doc(cfg(feature = "jsonschema")))]

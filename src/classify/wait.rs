@@ -17,7 +17,6 @@ pub(crate) fn asked(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
 }
 
 /// When the latest rate-limit window opens of which nothing remains.
-#[cfg(feature = "wire")]
 pub(crate) fn window(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let (now, mut wait) = (now_of(headers, now), None);
     for (name, value) in headers {

@@ -88,6 +88,8 @@ refusals! {
         "This service does not accept the credential in use. A person has to mend it.";
     ForcedOpen "forced_open" AskHuman "an operator opened the breaker"
         "This service was switched off by its operators.";
+    RateLimit "rate_limit" Wait "the rate of requests or tokens is used up for longer than the call may wait"
+        "The rate of calls to this service is used up.";
     BulkheadFull "bulkhead_full" Wait "too many calls of this class are in progress, and the queue behind them is full"
         "Too many calls of this kind are in progress.";
     BulkheadWait "bulkhead_wait" Wait "the call was queued for too long behind others of its class"

@@ -30,7 +30,7 @@ pub(crate) enum Grpc {
 
 pub(super) const fn of_refusal(refusal: Refusal) -> (StatusCode, Grpc) {
     match refusal {
-        Refusal::Gated => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),
+        Refusal::Gated | Refusal::RateLimit => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),
         Refusal::BulkheadFull | Refusal::BulkheadWait => (StatusCode::SERVICE_UNAVAILABLE, Grpc::ResourceExhausted),
         Refusal::DeadlinePassed => (StatusCode::GATEWAY_TIMEOUT, Grpc::DeadlineExceeded),
         Refusal::InProgress => (StatusCode::CONFLICT, Grpc::Aborted),

@@ -34,6 +34,7 @@
 //! | `actor_blocked` | 403 | 7 PERMISSION_DENIED |
 //! | `credential_open` | 503 | 9 FAILED_PRECONDITION |
 //! | `forced_open` | 503 | 9 FAILED_PRECONDITION |
+//! | `rate_limit` | 429 | 8 RESOURCE_EXHAUSTED |
 //! | `bulkhead_full` | 503 | 8 RESOURCE_EXHAUSTED |
 //! | `bulkhead_wait` | 503 | 8 RESOURCE_EXHAUSTED |
 //! | `deadline_passed` | 504 | 4 DEADLINE_EXCEEDED |

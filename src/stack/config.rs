@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Setting;
 use crate::{
-    bulkhead::BulkheadConfig, config_error::ConfigError, provider::ProviderConfig, retry::RetryPolicy,
-    semantic_breaker::TripCard, semantic_validator::ValidatorConfig, timeout::TimeoutConfig,
+    bulkhead::BulkheadConfig, config_error::ConfigError, provider::ProviderConfig, rate_limit::RateLimitConfig,
+    retry::RetryPolicy, semantic_breaker::TripCard, semantic_validator::ValidatorConfig, timeout::TimeoutConfig,
 };
 
 /// How the parts of an [`LlmStack`](super::LlmStack) are set; each may be [`Off`](Setting::Off), but the one that reads
@@ -27,12 +27,14 @@ use crate::{
 /// let wrong: LlmStackConfig = toml::from_str("retry = { max_attempts = 0 }").unwrap();
 /// assert_eq!(wrong.validate().unwrap_err().field(), "retry.max_attempts");
 /// ```
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct LlmStackConfig {
     /// How often a call is attempted. Default: on.
     pub retry: Setting<RetryPolicy>,
+    /// How much may be sent in a minute. Default: off, as only the account says how much that is.
+    pub rate_limit: Setting<RateLimitConfig>,
     /// How many calls of a class run at a time. Default: on.
     pub bulkhead: Setting<BulkheadConfig>,
     /// What stops calls to what is failing. Default: on.
@@ -45,11 +47,32 @@ pub struct LlmStackConfig {
     pub provider: ProviderConfig,
 }
 
+impl Default for LlmStackConfig {
+    fn default() -> Self {
+        Self {
+            retry: Setting::default(),
+            rate_limit: Setting::Off,
+            bulkhead: Setting::default(),
+            breaker: Setting::default(),
+            validator: ValidatorConfig::default(),
+            timeout: Setting::default(),
+            provider: ProviderConfig::default(),
+        }
+    }
+}
+
 impl LlmStackConfig {
     /// Sets how often a call is attempted.
     #[must_use]
     pub fn retry(mut self, retry: impl Into<Setting<RetryPolicy>>) -> Self {
         self.retry = retry.into();
+        self
+    }
+
+    /// Sets how much may be sent in a minute.
+    #[must_use]
+    pub fn rate_limit(mut self, rate_limit: impl Into<Setting<RateLimitConfig>>) -> Self {
+        self.rate_limit = rate_limit.into();
         self
     }
 
@@ -94,6 +117,7 @@ impl LlmStackConfig {
     /// Names the first field that cannot mean anything, such as `retry.max_attempts`.
     pub fn validate(&self) -> Result<(), ConfigError> {
         within("retry", self.retry.as_ref().map_or(Ok(()), RetryPolicy::validate))?;
+        within("rate_limit", self.rate_limit.as_ref().map_or(Ok(()), RateLimitConfig::validate))?;
         within("bulkhead", self.bulkhead.as_ref().map_or(Ok(()), BulkheadConfig::validate))?;
         within("breaker", self.breaker.as_ref().map_or(Ok(()), TripCard::validate))?;
         within("validator", self.validator.validate())?;

@@ -13,6 +13,7 @@ use crate::{
     coverage::Coverage,
     identify::{Identify, IdentifyLayer},
     provider::{Provider, ProviderLayer},
+    rate_limit::{RateLimit, RateLimitLayer},
     retry::{Retry, RetryLayer},
     semantic_breaker::{SemanticBreaker, SemanticBreakerLayer},
     semantic_validator::{SemanticValidator, SemanticValidatorLayer, Validate},
@@ -28,13 +29,15 @@ type Timed<S, C> = Either<Timeout<Read<S, C>, C>, Read<S, C>>;
 type Valid<S, C> = Either<SemanticValidator<Timed<S, C>, C>, Timed<S, C>>;
 type Watched<S, C> = Either<SemanticBreaker<Valid<S, C>, C>, Valid<S, C>>;
 type Queued<S, C> = Either<Bulkhead<Watched<S, C>, C>, Watched<S, C>>;
-type Retried<S, C, A> = Either<Retry<Queued<S, C>, C, A>, Queued<S, C>>;
+type Limited<S, C> = Either<RateLimit<Queued<S, C>, C>, Queued<S, C>>;
+type Retried<S, C, A> = Either<Retry<Limited<S, C>, C, A>, Limited<S, C>>;
 
 /// Puts the recommended layers around a client, in the recommended order. See the [module](super).
 #[derive(Clone)]
 pub struct LlmStack<C = Auto, A = LlmAmend> {
     identify: IdentifyLayer<C>,
     retry: Option<RetryLayer<C, A>>,
+    rate_limit: Option<RateLimitLayer<C>>,
     bulkhead: Option<BulkheadLayer<C>>,
     breaker: Option<SemanticBreakerLayer<C>>,
     validators: Vec<Arc<dyn Validate>>,
@@ -49,11 +52,12 @@ impl LlmStack {
     /// A part with an impossible value does what its own `new` says: most refuse every call. Use
     /// [`try_new`](LlmStack::try_new) to hear of it.
     pub fn new(config: LlmStackConfig) -> Self {
-        let LlmStackConfig { retry, bulkhead, breaker, validator, timeout, provider } = config;
+        let LlmStackConfig { retry, rate_limit, bulkhead, breaker, validator, timeout, provider } = config;
         let validators = validator.validators();
         Self {
             identify: IdentifyLayer::new(),
             retry: retry.into_option().map(|policy| RetryLayer::new(policy).amend(LlmAmend::new())),
+            rate_limit: rate_limit.into_option().map(RateLimitLayer::new),
             bulkhead: bulkhead.into_option().map(BulkheadLayer::new),
             breaker: breaker.into_option().map(SemanticBreakerLayer::new),
             validator: (!validators.is_empty()).then(|| SemanticValidatorLayer::new(validators.clone())),
@@ -80,6 +84,7 @@ impl<C: Clone, A> LlmStack<C, A> {
         LlmStack {
             identify: self.identify.classifier(classifier.clone()),
             retry: self.retry.map(|layer| layer.classifier(classifier.clone())),
+            rate_limit: self.rate_limit.map(|layer| layer.classifier(classifier.clone())),
             bulkhead: self.bulkhead.map(|layer| layer.classifier(classifier.clone())),
             breaker: self.breaker.map(|layer| layer.classifier(classifier.clone())),
             validators: self.validators,
@@ -95,6 +100,7 @@ impl<C: Clone, A> LlmStack<C, A> {
         LlmStack {
             identify: self.identify,
             retry: self.retry.map(|layer| layer.amend(amend)),
+            rate_limit: self.rate_limit,
             bulkhead: self.bulkhead,
             breaker: self.breaker,
             validators: self.validators,
@@ -134,6 +140,7 @@ impl<C: Clone, A> LlmStack<C, A> {
     {
         LlmHandle {
             breaker: self.breaker.as_ref().map(SemanticBreakerLayer::handle),
+            rate_limit: self.rate_limit.as_ref().map(RateLimitLayer::handle),
             bulkhead: self.bulkhead.as_ref().map(BulkheadLayer::handle),
             coverage: Coverage::of(self),
         }
@@ -149,6 +156,7 @@ impl<S: Clone, C: Clone, A: Clone> Layer<S> for LlmStack<C, A> {
         let service = maybe(self.validator.as_ref(), service);
         let service = maybe(self.breaker.as_ref(), service);
         let service = maybe(self.bulkhead.as_ref(), service);
+        let service = maybe(self.rate_limit.as_ref(), service);
         self.identify.layer(maybe(self.retry.as_ref(), service))
     }
 }
@@ -164,6 +172,7 @@ impl<C, A> fmt::Debug for LlmStack<C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LlmStack")
             .field("retry", &self.retry.is_some())
+            .field("rate_limit", &self.rate_limit.is_some())
             .field("bulkhead", &self.bulkhead.is_some())
             .field("breaker", &self.breaker.is_some())
             .field("validator", &self.validator.is_some())
