@@ -258,6 +258,12 @@ impl Call {
         self.names.as_ref()?.action
     }
 
+    /// What people may quote about this call, where it has an [action](Call::action): the same for every attempt.
+    pub fn reference(&self) -> Option<String> {
+        let id = self.action_id()?.to_string();
+        Some(format!("belay-{}", &id[id.len() - 12..]))
+    }
+
     /// The digest of what is asked.
     pub fn fingerprint_digest(&self) -> Option<u64> {
         self.names.as_ref()?.fingerprint

@@ -8,6 +8,7 @@
 //!             │                                        │
 //!      RespondLayer           on servers: errors become answers
 //!      IdentifyLayer          names the call once      IdentifyLayer
+//!      FallbackLayer          answers in its place    FallbackLayer
 //!      RetryLayer             attempts it again        RetryLayer
 //!      RateLimitLayer         keeps to a rate        RateLimitLayer
 //!      BulkheadLayer          waits for its turn       BulkheadLayer
@@ -40,6 +41,7 @@
 //! | a run, resumed or repeated, sends the same write again | [`IdempotencyLayer`]: the first answer, or a refusal |
 //! | a model invents tools and arguments, or answers with prose where JSON was asked for | [`SemanticValidatorLayer`] |
 //! | an account may send so much in a minute, and no more | [`RateLimitLayer`]: requests and tokens, waited for in turn |
+//! | a model is down and another would do, or an honest line | [`FallbackLayer`] |
 //! | one kind of agent takes all connections, and the others wait for it | [`BulkheadLayer`]: limits and a queue a class |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
@@ -108,6 +110,7 @@
 //! | [`semantic_breaker`] | | stops calls to what is failing |
 //! | [`retry`] | | attempts a failed call again, where that can help and can do no harm |
 //! | [`amend`] | | changes a request so that it fares better |
+//! | [`fallback`] | | answers by something else where a call came to nothing |
 //! | [`rate_limit`] | | keeps calls to a rate of requests and tokens |
 //! | [`bulkhead`] | | limits how many calls of an agent class run at a time |
 //! | [`idempotency`] | | sends each write once |
@@ -169,6 +172,7 @@ mod config_error;
 pub mod coverage;
 mod error;
 pub mod events;
+pub mod fallback;
 pub mod human;
 pub mod idempotency;
 pub mod identify;
@@ -208,6 +212,7 @@ pub use call::{ActionId, Call, Effect, Name, Scope};
 pub use classify::{Auto, classify_fn, classify_http};
 pub use config_error::ConfigError;
 pub use error::{Advice, Error, Failure, Refusal, Rejected};
+pub use fallback::FallbackLayer;
 pub use idempotency::{IdempotencyConfig, IdempotencyLayer};
 pub use identify::IdentifyLayer;
 #[cfg(feature = "wire")]
