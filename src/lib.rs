@@ -176,6 +176,7 @@ mod teller;
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub mod testing;
 pub mod timeout;
+pub mod token_budget;
 mod verdict;
 mod violation;
 #[cfg(feature = "wire")]
