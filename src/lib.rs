@@ -201,6 +201,7 @@ pub use semantic_breaker::{BreakerHandle, SemanticBreakerLayer, TripCard};
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub use stack::{LlmStack, LlmStackConfig};
 pub use timeout::{TimeoutConfig, TimeoutLayer};
+pub use token_budget::{Budget, BudgetHandle, TokenBudgetLayer};
 pub use verdict::{Usage, Verdict};
 pub use violation::{Violation, Violations};
 

@@ -37,12 +37,16 @@ pub(super) const fn of_refusal(refusal: Refusal) -> (StatusCode, Grpc) {
         Refusal::Open | Refusal::Degraded | Refusal::Probing | Refusal::Recovering => {
             (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable)
         }
+        Refusal::BudgetSpent | Refusal::StepsSpent | Refusal::TimeSpent => {
+            (StatusCode::PAYMENT_REQUIRED, Grpc::ResourceExhausted)
+        }
         // Somebody has to act first, and some gRPC clients repeat whatever is unavailable.
         Refusal::WritesOpen
         | Refusal::AwaitingProbe
         | Refusal::CredentialOpen
         | Refusal::ForcedOpen
         | Refusal::Misconfigured
+        | Refusal::Unpriced
         | Refusal::Killed => (StatusCode::SERVICE_UNAVAILABLE, Grpc::FailedPrecondition),
     }
 }

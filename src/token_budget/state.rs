@@ -145,6 +145,11 @@ impl State {
         self.used
     }
 
+    /// Whether there is anything to remember.
+    pub(super) fn was_spent_from(&self) -> bool {
+        [self.spent, self.reserved, self.granted].iter().any(|sums| *sums != Sums::default())
+    }
+
     /// What no call may start for any more; calls of tools also for want of steps.
     pub(super) fn stopped(&self, is_step: bool, now: Instant) -> Option<Dimension> {
         if self.limits.wall_time.is_some_and(|limit| self.elapsed(now) >= limit) {

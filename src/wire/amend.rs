@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Protocol, protocol_of, rewrite};
 use crate::{
-    amend::{Amend, Amendment},
+    amend::{Amend, Amendment, FinishUp},
     classify::{Auto, Classify},
 };
 
@@ -63,6 +63,7 @@ impl LlmAmend {
             }
             Amendment::RaiseOutputCap => raise_cap(body),
             Amendment::Compact => self.compact.is_some_and(|compact| compact(protocol, body)),
+            Amendment::FinishUp(finish) => finish_up(protocol, body, finish),
         }
     }
 }
@@ -94,6 +95,39 @@ fn raise_cap(body: &mut Map<String, Value>) -> bool {
     let Some(cap) = caps.into_iter().find(|cap| body.get(*cap).is_some_and(Value::is_u64)) else { return false };
     let doubled = body[cap].as_u64().unwrap_or_default().saturating_mul(2);
     body.insert(cap.to_owned(), json!(doubled));
+    true
+}
+
+/// Withdraws the tools, shortens the answer, and says so.
+fn finish_up(protocol: Protocol, body: &mut Map<String, Value>, finish: &FinishUp) -> bool {
+    if !say(protocol, body, &finish.text) {
+        return false;
+    }
+    for key in ["tool_choice", "functions", "function_call", "parallel_tool_calls"] {
+        body.remove(key);
+    }
+    match (protocol, body.get("tools").is_some()) {
+        // A conversation with tool calls in it is refused without their definitions.
+        (Protocol::Anthropic, true) => drop(body.insert("tool_choice".to_owned(), json!({ "type": "none" }))),
+        _ => drop(body.remove("tools")),
+    }
+    let cap = finish.max_output_tokens;
+    let mut is_capped = false;
+    for key in ["max_completion_tokens", "max_output_tokens", "max_tokens"] {
+        if let Some(stated) = body.get(key).and_then(Value::as_u64) {
+            body.insert(key.to_owned(), json!(stated.min(cap)));
+            is_capped = true;
+        }
+    }
+    // What a chat server calls its cap depends on the server, and some refuse the other name.
+    if let (false, Protocol::OpenAiResponses) = (is_capped, protocol) {
+        body.insert("max_output_tokens".to_owned(), json!(cap));
+    }
+    // Anthropic refuses a budget for thinking that leaves no room for an answer.
+    let thinks = body.get("thinking").and_then(|it| it.get("budget_tokens")).and_then(Value::as_u64);
+    if thinks.is_some_and(|thinks| thinks >= cap) {
+        body.remove("thinking");
+    }
     true
 }
 

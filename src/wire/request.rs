@@ -89,6 +89,30 @@ json::object! {
     }
 }
 
+json::object! {
+    /// What a body says of the length of the answer, and nothing else.
+    Caps {
+        max_tokens: Raw<'a> = "max_tokens",
+        max_completion_tokens: Raw<'a> = "max_completion_tokens",
+        max_output_tokens: Raw<'a> = "max_output_tokens",
+        generation_config: Obj<GenerationConfig<'a>> = "generationConfig",
+    }
+}
+
+json::object! {
+    GenerationConfig {
+        max_output_tokens: Raw<'a> = "maxOutputTokens",
+    }
+}
+
+/// The limit on the output, in tokens, read without allocating.
+pub(crate) fn output_cap(body: &[u8]) -> Option<u64> {
+    let Obj(caps) = json::read::<Obj<Caps<'_>>>(body).ok()?;
+    let Caps { max_tokens, max_completion_tokens, max_output_tokens, generation_config } = caps?;
+    let inner = generation_config.0.and_then(|config| config.max_output_tokens);
+    [max_output_tokens, max_completion_tokens, max_tokens, inner].into_iter().find_map(json::count)
+}
+
 impl RequestFacts {
     /// Reads a request; `None` where its body is not one JSON object, or says a thing twice.
     pub fn read(protocol: Protocol, path: &str, body: &[u8]) -> Option<Self> {
