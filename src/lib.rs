@@ -9,6 +9,7 @@
 //!      RespondLayer           on servers: errors become answers
 //!      IdentifyLayer          names the call once      IdentifyLayer
 //!      RetryLayer             attempts it again        RetryLayer
+//!      TokenBudgetLayer       reserves, then books     TokenBudgetLayer
 //!      BulkheadLayer          waits for its turn       BulkheadLayer
 //!      SemanticBreakerLayer   sends it or refuses it   SemanticBreakerLayer
 //!      TimeoutLayer           gives it so much time    TimeoutLayer
@@ -35,6 +36,8 @@
 //! | a write must stay stopped until somebody looked | [`BreakerHandle`]: `pending_writes`, `reconciled` |
 //! | a call fails now and then, and would not the next time | [`RetryLayer`]: by reason, within a budget |
 //! | an answer is empty, too long or breaks its schema | [`RetryLayer::amend`], with [`LlmAmend`] for models |
+//! | a run, a kind of agent or a tenant spends without end | [`TokenBudgetLayer`]: tokens, money, tool calls, time |
+//! | an agent is cut off in the middle of its work | [`TokenBudgetLayer::amend`]: told to finish while there is still room |
 //! | one kind of agent takes all connections, and the others wait for it | [`BulkheadLayer`]: limits and a queue a class |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
@@ -103,6 +106,7 @@
 //! | [`semantic_breaker`] | | stops calls to what is failing |
 //! | [`retry`] | | attempts a failed call again, where that can help and can do no harm |
 //! | [`amend`] | | changes a request so that it fares better |
+//! | [`token_budget`] | | ends a run before it has spent more than it may |
 //! | [`bulkhead`] | | limits how many calls of an agent class run at a time |
 //! | [`timeout`] | | ends a call whose answer takes too long, head and body |
 //! | [`identify`] | | says once what a request is |

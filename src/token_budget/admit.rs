@@ -37,6 +37,9 @@ impl<C, A, E> Local<C, A, E> {
         E: Estimate<Req>,
     {
         let now = Instant::now();
+        if self.dry_run && self.till.0.is_invalid() {
+            self.till.0.teller.would_refuse(&self.till.0.misconfigured(call));
+        }
         let rules = &Rules::of(budget);
         let need = self.need(&request, call, budget);
         let ask = match self.counts {
@@ -113,11 +116,12 @@ impl<C, A, E> Local<C, A, E> {
         if self.counts == Counts::Steps {
             return Need::STEP;
         }
-        let estimated = self.estimate.estimate(request, &budget.estimate);
+        let rules = &budget.estimate;
+        let input = call.estimated_tokens().or_else(|| self.estimate.input(request, rules));
         let price = call.name(Name::Operation).and_then(|model| budget.prices.get(model));
         Need {
-            input: call.estimated_tokens().or(estimated.input).unwrap_or(budget.estimate.input_tokens),
-            output: estimated.max_output.unwrap_or(budget.estimate.output_tokens),
+            input: input.unwrap_or(rules.input_tokens),
+            output: self.estimate.max_output(request).unwrap_or(rules.output_tokens),
             steps: 0,
             pricing: match (price, budget.unpriced) {
                 (Some(price), _) => Pricing::Known(price),

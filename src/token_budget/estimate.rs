@@ -7,7 +7,7 @@ use http::{Extensions, Request};
 use http_body_util::Full;
 
 use super::{config::EstimateRules, signal::Signal};
-use crate::body::in_memory::readable;
+use crate::body::in_memory::{InMemory, readable};
 
 /// What a request is likely to use, as far as it says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,11 +26,14 @@ impl Estimated {
     }
 }
 
-/// Measures requests of one kind. A [`Call`](crate::Call) with an [`estimate`](crate::Call::estimate) has its input
-/// from there.
+/// Measures requests of one kind.
 pub trait Estimate<Req> {
-    /// What `request` is likely to use.
-    fn estimate(&self, request: &Req, rules: &EstimateRules) -> Estimated;
+    /// Tokens of the input; `None` where it cannot be read. Not asked of a [`Call`](crate::Call) that has an
+    /// [`estimate`](crate::Call::estimate).
+    fn input(&self, request: &Req, rules: &EstimateRules) -> Option<u64>;
+
+    /// The most output that it asks for; `None` where it states no limit.
+    fn max_output(&self, request: &Req) -> Option<u64>;
 
     /// Leaves `signal` with a request that is sent although its run has to finish; by default nowhere.
     fn tell(&self, request: &mut Req, signal: Signal) {
@@ -47,25 +50,12 @@ pub trait Estimate<Req> {
 pub struct ByBody;
 
 impl<Req: 'static> Estimate<Req> for ByBody {
-    fn estimate(&self, request: &Req, rules: &EstimateRules) -> Estimated {
-        let request = request as &dyn Any;
-        macro_rules! first_of {
-            ($($body:ty)*) => { $(
-                if let Some(request) = request.downcast_ref::<Request<$body>>() {
-                    return readable(request.body()).map_or_else(Estimated::default, |body| measure(&body, rules));
-                }
-            )* };
-        }
-        first_of!(Bytes Full<Bytes> String Vec<u8>);
-        #[cfg(feature = "reqwest")]
-        {
-            first_of!(reqwest::Body);
-            if let Some(request) = request.downcast_ref::<reqwest::Request>() {
-                let body = request.body().and_then(reqwest::Body::as_bytes);
-                return body.map_or_else(Estimated::default, |body| measure(body, rules));
-            }
-        }
-        Estimated::default()
+    fn input(&self, request: &Req, rules: &EstimateRules) -> Option<u64> {
+        body_of(request).map(|body| tokens(&body, rules))
+    }
+
+    fn max_output(&self, request: &Req) -> Option<u64> {
+        body_of(request).and_then(|body| output_cap(&body))
     }
 
     fn tell(&self, request: &mut Req, signal: Signal) {
@@ -73,6 +63,25 @@ impl<Req: 'static> Estimate<Req> for ByBody {
             extensions.insert(signal);
         }
     }
+}
+
+fn body_of(request: &dyn Any) -> Option<InMemory<'_>> {
+    macro_rules! first_of {
+        ($($body:ty)*) => { $(
+            if let Some(request) = request.downcast_ref::<Request<$body>>() {
+                return readable(request.body());
+            }
+        )* };
+    }
+    first_of!(Bytes Full<Bytes> String Vec<u8>);
+    #[cfg(feature = "reqwest")]
+    {
+        first_of!(reqwest::Body);
+        if let Some(request) = request.downcast_ref::<reqwest::Request>() {
+            return request.body().and_then(reqwest::Body::as_bytes).map(InMemory::Borrowed);
+        }
+    }
+    None
 }
 
 fn extensions(request: &mut dyn Any) -> Option<&mut Extensions> {
@@ -94,7 +103,7 @@ fn extensions(request: &mut dyn Any) -> Option<&mut Extensions> {
 /// ```
 /// # use tower_belay::token_budget::{Estimate, EstimateRules, Estimated, estimate_fn};
 /// let by_length = estimate_fn(|prompt: &String| Estimated::new(prompt.len() as u64 / 3, 500));
-/// assert_eq!(by_length.estimate(&"x".repeat(30), &EstimateRules::default()), Estimated::new(10, 500));
+/// assert_eq!(by_length.input(&"x".repeat(30), &EstimateRules::default()), Some(10));
 /// ```
 pub fn estimate_fn<F>(estimate: F) -> EstimateFn<F> {
     EstimateFn(estimate)
@@ -108,8 +117,12 @@ impl<F, Req> Estimate<Req> for EstimateFn<F>
 where
     F: Fn(&Req) -> Estimated,
 {
-    fn estimate(&self, request: &Req, _: &EstimateRules) -> Estimated {
-        (self.0)(request)
+    fn input(&self, request: &Req, _: &EstimateRules) -> Option<u64> {
+        (self.0)(request).input
+    }
+
+    fn max_output(&self, request: &Req) -> Option<u64> {
+        (self.0)(request).max_output
     }
 }
 
@@ -121,14 +134,11 @@ impl<F> fmt::Debug for EstimateFn<F> {
 
 // === what a body says ===
 
-fn measure(body: &[u8], rules: &EstimateRules) -> Estimated {
+fn tokens(body: &[u8], rules: &EstimateRules) -> u64 {
     let (encoded, images) = pictures(body);
     let text = (body.len() - encoded) as u64;
     let images = (images as u64).saturating_mul(rules.image_tokens);
-    Estimated {
-        input: Some(text.div_ceil(rules.bytes_per_token.max(1)).saturating_add(images)),
-        max_output: output_cap(body),
-    }
+    text.div_ceil(rules.bytes_per_token.max(1)).saturating_add(images)
 }
 
 #[cfg(feature = "wire")]
@@ -155,45 +165,45 @@ fn pictures(body: &[u8]) -> (usize, usize) {
 
 /// Parts of a message that are pictures, by what OpenAI and Anthropic call them.
 fn linked_pictures(body: &[u8]) -> usize {
-    let types: [&[u8]; 3] = [b"\"image_url\"", b"\"input_image\"", b"\"image\""];
-    let after_type = |at: usize| {
-        let before = body[..at].trim_ascii_end();
-        before.strip_suffix(b":").is_some_and(|before| before.trim_ascii_end().ends_with(b"\"type\""))
+    const TYPES: [&[u8]; 3] = [b"\"image_url\"", b"\"input_image\"", b"\"image\""];
+    let is_picture = |at: &usize| {
+        let Some(rest) = body[*at..].strip_prefix(b"\"type\"") else { return false };
+        let Some(value) = rest.trim_ascii_start().strip_prefix(b":") else { return false };
+        TYPES.iter().any(|kind| value.trim_ascii_start().starts_with(kind))
     };
-    let count = |word: &[u8]| {
-        let found = body.windows(word.len()).enumerate().filter(|(_, window)| *window == word);
-        found.filter(|(at, _)| after_type(*at)).count()
-    };
-    types.into_iter().map(count).sum()
+    // Inside of a text every quote has a backslash before it.
+    let quotes = body.iter().enumerate().filter(|(at, byte)| **byte == b'"' && (*at == 0 || body[at - 1] != b'\\'));
+    quotes.map(|(at, _)| at).filter(is_picture).count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn measured(body: &str) -> Estimated {
-        ByBody.estimate(&Request::new(body.to_owned()), &EstimateRules::default())
+    fn input(body: &str) -> u64 {
+        ByBody.input(&Request::new(body.to_owned()), &EstimateRules::default()).expect("readable")
     }
 
     #[test]
     fn a_body_counts_with_its_tools_and_is_rounded_up() {
         let body = r#"{"messages":[],"tools":[{"name":"a tool with a long description"}]}"#;
-        assert_eq!(measured(body), Estimated::new((body.len() as u64).div_ceil(3), None));
+        assert_eq!(input(body), (body.len() as u64).div_ceil(3));
     }
 
     #[cfg(feature = "wire")]
     #[test]
     fn the_limit_on_the_output_is_what_the_request_states() {
+        let cap = |body: &str| ByBody.max_output(&Request::new(body.to_owned()));
         for body in [
             r#"{"max_tokens":300}"#,
             r#"{"max_completion_tokens":300,"max_tokens":null}"#,
             r#"{"max_output_tokens":300}"#,
             r#"{"generationConfig":{"maxOutputTokens":300}}"#,
         ] {
-            assert_eq!(measured(body).max_output, Some(300), "{body}");
+            assert_eq!(cap(body), Some(300), "{body}");
         }
         for body in [r#"{"messages":[{"max_tokens":5}]}"#, r#"{"max_tokens":"5"}"#, "not json"] {
-            assert_eq!(measured(body).max_output, None, "{body}");
+            assert_eq!(cap(body), None, "{body}");
         }
     }
 
@@ -202,16 +212,15 @@ mod tests {
         let data = "iVBORw0KGgo".repeat(10_000);
         let inline = format!(r#"{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{data}"}}}}"#);
         let linked = r#"[{"type": "image", "source": {"type": "url"}}, {"type":"input_image"}]"#;
-        let input = |body: &str| measured(body).input.expect("readable");
         assert!((1_600..1_700).contains(&input(&inline)), "{}", input(&inline));
         assert!((3_200..3_300).contains(&input(linked)), "{}", input(linked));
-        assert!(input(r#"{"content":"the \"image\" of the type \"image_url\""}"#) < 30);
+        assert!(input(r#"{"content":"{\"type\":\"image\"}"}"#) < 30);
     }
 
     #[test]
     fn what_cannot_be_read_is_not_nothing() {
-        assert_eq!(ByBody.estimate(&7_u32, &EstimateRules::default()).input, None);
+        assert_eq!(ByBody.input(&7_u32, &EstimateRules::default()), None);
         let body = http_body_util::Empty::<Bytes>::new();
-        assert_eq!(ByBody.estimate(&Request::new(body), &EstimateRules::default()).input, None);
+        assert_eq!(ByBody.input(&Request::new(body), &EstimateRules::default()), None);
     }
 }

@@ -15,6 +15,7 @@ use super::{
     ledger::Ledger,
     need::Settlement,
     signal::{Signal, SignalKind},
+    state::State,
 };
 use crate::{
     call::{Call, Scope},
@@ -123,11 +124,18 @@ impl Shared {
         self.teller.listen(listener);
     }
 
-    /// A run has to finish, for the sake of `account`. Told once an account; the run stays told.
+    /// A run has to finish, for the sake of `account`. Told once of each; the run stays told.
     pub(super) fn soft_stop(&self, account: &Account, run: &Account) {
-        run.with(|state| state.finish());
-        if account.with(|state| state.tell_finish()) {
-            self.signal(SignalKind::SoftStop, account);
+        let is_first = account.with(State::tell_finish);
+        let is_own = std::ptr::eq(account, run);
+        let is_run_first = run.with(|state| {
+            state.finish();
+            !is_own && state.tell_finish()
+        });
+        for (account, is_first) in [(account, is_first), (run, is_run_first)] {
+            if is_first {
+                self.signal(SignalKind::SoftStop, account);
+            }
         }
     }
 

@@ -199,8 +199,9 @@ impl State {
     fn fits(&self, amount: &Amount, percent: u32) -> Result<(), Dimension> {
         let lacks = |dimension: &Dimension| {
             let needed = u128::from(amount.of(*dimension));
-            let room =
-                |limit: u128| (limit - kept_back(limit, *dimension, percent)).saturating_sub(self.used_of(*dimension));
+            let room = |limit: u128| {
+                limit.saturating_sub(kept_back(limit, *dimension, percent)).saturating_sub(self.used_of(*dimension))
+            };
             needed > 0 && self.limit(*dimension).is_some_and(|limit| needed > room(limit))
         };
         Dimension::SUMMED.into_iter().find(lacks).map_or(Ok(()), Err)

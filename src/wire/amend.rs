@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use http::{Method, Request};
+use http::{Method, Request, Uri};
 use serde_json::{Map, Value, json};
 
 use super::{Protocol, protocol_of, rewrite};
@@ -51,7 +51,7 @@ impl LlmAmend {
         self
     }
 
-    fn change(self, protocol: Protocol, body: &mut Map<String, Value>, amendment: &Amendment) -> bool {
+    fn change(self, protocol: Protocol, uri: &Uri, body: &mut Map<String, Value>, amendment: &Amendment) -> bool {
         match amendment {
             Amendment::Warn(what) => say(protocol, body, &format!("{what} Answer again, and mend that.")),
             Amendment::Nudge => {
@@ -63,7 +63,7 @@ impl LlmAmend {
             }
             Amendment::RaiseOutputCap => raise_cap(body),
             Amendment::Compact => self.compact.is_some_and(|compact| compact(protocol, body)),
-            Amendment::FinishUp(finish) => finish_up(protocol, body, finish),
+            Amendment::FinishUp(finish) => finish_up(protocol, uri, body, finish),
         }
     }
 }
@@ -74,7 +74,7 @@ impl<B: 'static> Amend<Request<B>> for LlmAmend {
         let mut copy = Auto.replay(request)?;
         let changed = rewrite(&mut copy, |body| {
             let mut body: Map<String, Value> = serde_json::from_slice(body).ok()?;
-            if !self.change(protocol, &mut body, amendment) {
+            if !self.change(protocol, request.uri(), &mut body, amendment) {
                 return None;
             }
             serde_json::to_vec(&body).ok()
@@ -99,7 +99,7 @@ fn raise_cap(body: &mut Map<String, Value>) -> bool {
 }
 
 /// Withdraws the tools, shortens the answer, and says so.
-fn finish_up(protocol: Protocol, body: &mut Map<String, Value>, finish: &FinishUp) -> bool {
+fn finish_up(protocol: Protocol, uri: &Uri, body: &mut Map<String, Value>, finish: &FinishUp) -> bool {
     if !say(protocol, body, &finish.text) {
         return false;
     }
@@ -119,9 +119,8 @@ fn finish_up(protocol: Protocol, body: &mut Map<String, Value>, finish: &FinishU
             is_capped = true;
         }
     }
-    // What a chat server calls its cap depends on the server, and some refuse the other name.
-    if let (false, Protocol::OpenAiResponses) = (is_capped, protocol) {
-        body.insert("max_output_tokens".to_owned(), json!(cap));
+    if !is_capped {
+        body.insert(cap_name(protocol, uri.host()).to_owned(), json!(cap));
     }
     // Anthropic refuses a budget for thinking that leaves no room for an answer.
     let thinks = body.get("thinking").and_then(|it| it.get("budget_tokens")).and_then(Value::as_u64);
@@ -129,6 +128,16 @@ fn finish_up(protocol: Protocol, body: &mut Map<String, Value>, finish: &FinishU
         body.remove("thinking");
     }
     true
+}
+
+/// What a server calls the limit on its answers. OpenAI's own newer models refuse the name that most others ask for.
+fn cap_name(protocol: Protocol, host: Option<&str>) -> &'static str {
+    let is_openai = host.is_some_and(|host| host.ends_with(".openai.com") || host.ends_with(".azure.com"));
+    match protocol {
+        Protocol::OpenAiResponses => "max_output_tokens",
+        Protocol::OpenAiChat if is_openai => "max_completion_tokens",
+        Protocol::OpenAiChat | Protocol::Anthropic => "max_tokens",
+    }
 }
 
 /// A model that answered nothing answers nothing again at the same temperature. Only where one is stated: some models
