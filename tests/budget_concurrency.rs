@@ -192,7 +192,7 @@ fn ready<S: Service<Req>, Req>(service: &mut S) -> &mut S {
 }
 
 async fn answer(ask: Ask) -> Result<Option<u64>, BoxError> {
-    if ask.uses % 3 == 0 {
+    if ask.uses.is_multiple_of(3) {
         tokio::task::yield_now().await;
     }
     match ask.ends {

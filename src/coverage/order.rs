@@ -56,7 +56,7 @@ pub const MISTAKES: &[Mistake] = &[
     mistake(
         "budget_inside_breaker",
         Rule::Outside(Part::SemanticBreaker, Part::TokenBudget),
-        "the probe that a breaker lets through is refused by the budget, and its place is lost",
+        "what the budget refuses has taken the place of a probe, or of one of the few calls to what recovers",
     ),
     mistake(
         "rate_outside_retry",
