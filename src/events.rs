@@ -10,6 +10,8 @@
 //! | `belay_breaker_transitions_total` | counter | `circuit`, `to`, `signal` |
 //! | `belay_budget_signals_total` | counter | `kind`, `level` |
 //! | `belay_budget_settlements_total` | counter | `how` |
+//! | `belay_budget_finals_total` | counter, of requests that were changed to ask for a final answer | |
+//! | `belay_budget_shared_total` | counter, of calls without room for an account of their own | `level` |
 //! | `belay_breaker_circuits` | gauge, of circuits that are not closed | `circuit`, `state` |
 
 use std::fmt;

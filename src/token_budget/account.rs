@@ -210,13 +210,17 @@ impl Reservation {
 
     /// Books what came of the call.
     pub(super) fn settle(mut self, settlement: &Settlement) {
+        self.till.settled(settlement);
         self.book(settlement);
     }
 
+    /// Gives everything back: no call was made with it.
+    pub(super) fn release(mut self) {
+        self.book(&Settlement::NotSent);
+    }
+
     fn book(&mut self, settlement: &Settlement) {
-        if !std::mem::replace(&mut self.open, false) {
-            return;
-        }
+        self.open = false;
         let no_progress = self.till.no_progress_tokens();
         let mut burns = false;
         for account in self.path.levels() {
@@ -226,7 +230,6 @@ impl Reservation {
                 burns |= is_own && no_progress.is_some_and(|tokens| state.tell_no_progress(tokens));
             });
         }
-        self.till.settled(settlement);
         if burns {
             self.till.burns(&self.path.run);
         }
@@ -235,8 +238,11 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let all = Settlement::AtLeast(self.amount);
-        self.book(&all);
+        if self.open {
+            let all = Settlement::AtLeast(self.amount);
+            self.till.settled(&all);
+            self.book(&all);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     account::{Account, Claim, Path, Reservation},
     config::Budget,
     estimate::Estimate,
-    need::{Ask, Denied, Need, Pricing, Settlement},
+    need::{Ask, Denied, Need, Pricing},
     price::Unpriced,
     refuse::rejected,
     service::{Counts, Local},
@@ -19,9 +19,6 @@ use crate::{
     call::{Call, Name},
     error::Rejected,
 };
-
-/// What asking for a final answer adds to a request, in tokens.
-const ADDED: u64 = 128;
 
 impl<C, A, E> Local<C, A, E> {
     /// Reserves what `request` needs; the request may come out changed.
@@ -55,7 +52,7 @@ impl<C, A, E> Local<C, A, E> {
         }
         if self.dry_run {
             let would = match denied {
-                Denied::Finish => self.whole(path, need, now, rules).map(drop_unused).err(),
+                Denied::Finish => self.whole(path, need, now, rules).map(Reservation::release).err(),
                 denied => Some((denied, account)),
             };
             let would = would.and_then(|(denied, account)| rejected(denied, account, call, now));
@@ -84,14 +81,13 @@ impl<C, A, E> Local<C, A, E> {
         E: Estimate<Req>,
     {
         let Claim { need, now, rules, .. } = claim;
-        let longer = Need { input: need.input.saturating_add(ADDED), ..need };
-        if let Ok(reservation) = path.reserve(&self.till, Claim { need: longer, ..claim }) {
+        if let Ok(reservation) = path.reserve(&self.till, Claim { need: need.made_last(), ..claim }) {
             match self.amend.amend(&request, &finish_up(&reservation)) {
                 Some(amended) => {
                     metrics::counter!("belay_budget_finals_total").increment(1);
                     return Ok((amended, reservation));
                 }
-                None => reservation.settle(&Settlement::NotSent),
+                None => reservation.release(),
             }
         }
         let reservation = self.whole(path, need, now, rules)?;
@@ -130,10 +126,6 @@ impl<C, A, E> Local<C, A, E> {
             },
         }
     }
-}
-
-fn drop_unused(reservation: Reservation) {
-    reservation.settle(&Settlement::NotSent);
 }
 
 fn finish_up(reservation: &Reservation) -> Amendment {

@@ -37,9 +37,10 @@ pub struct Budget {
     pub tenant: Limits,
     /// The share of a limit at which a run is told to finish. Default 80.
     pub soft_percent: u32,
-    /// The share of a limit that only the answer of a run that was told to finish may use. Default 10.
+    /// The share of a limit that only the answer of a run that was told to finish may use. Default 10, and never less
+    /// than a request as long as the one at hand needs for [`least_answer`](Budget::least_answer).
     pub kept_back_percent: u32,
-    /// The shortest final answer that is worth asking for, in tokens; with less left nothing is sent. Default 64.
+    /// The shortest final answer that is worth asking for, in tokens; with less left nothing is sent. Default 256.
     pub least_answer: u64,
     /// Tokens of one run without progress, after which a signal is raised. Default none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +79,7 @@ impl Default for Budget {
             tenant: Limits::default(),
             soft_percent: 80,
             kept_back_percent: 10,
-            least_answer: 64,
+            least_answer: 256,
             no_progress_tokens: None,
             prices: PriceTable::default(),
             unpriced: Unpriced::Refuse,

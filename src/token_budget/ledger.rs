@@ -9,6 +9,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
+    LAYER,
     account::{Account, Path},
     amount::Level,
     config::Budget,
@@ -20,7 +21,7 @@ use crate::{
 };
 
 /// Runs are many and come to an end; agent classes and tenants are few and stay.
-const RUNS: keyed::Limits = caps(32_768, 131_072);
+const RUNS: keyed::Limits = caps(65_536, 131_072);
 const AGENTS: keyed::Limits = caps(4_096, 65_536);
 const TENANTS: keyed::Limits = caps(1, 65_536);
 /// No run is started by more runs than this, one by the other: each of them is a lock that a call takes.
@@ -125,7 +126,12 @@ impl Ledger {
             let new = || Arc::new(Account::new(&key, level, budget().limits(level), at.now));
             slot.0.get_or_insert_with(new).clone()
         });
-        made.expect("a key without room shares its parent's account")
+        let account = made.expect("a key without room shares its parent's account");
+        if !account.is_of(&key) {
+            tracing::debug!(layer = LAYER, level = level.code(), "no room for an account of its own");
+            metrics::counter!("belay_budget_shared_total", "level" => level.code()).increment(1);
+        }
+        account
     }
 
     /// The account that is there, if it is nobody else's.

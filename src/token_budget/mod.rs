@@ -15,9 +15,9 @@
 //! # The soft stop
 //!
 //! At 80 % of a limit, spent and reserved, the run is told to finish; so it is when a call would use what is kept back
-//! for its last answer. Its requests are changed from then on, by [`amend`](TokenBudgetLayer::amend): they say how much is
+//! for its last answer: a tenth, or as much as the same request would need once more. Its requests are changed from then on, by [`amend`](TokenBudgetLayer::amend): they say how much is
 //! left, ask for a summary, offer no tools, and ask for no longer an answer than there is room for. A request that cannot
-//! be changed is sent as it is while it fits. Either way a [`Signal`] goes to the listener, once an account, and into
+//! be changed is sent as it is while it fits. Either way a [`Signal`] goes to the listener, once for an account, and into
 //! the extensions of requests that went out unchanged. A run stays told, until it is [granted](BudgetHandle::grant) more.
 //!
 //! # What is booked
@@ -40,7 +40,7 @@
 //! Accounts go by the names of a [`Call`](crate::Call), within its tenant. Calls without a run's name are one run. Model
 //! and tools share one [`BudgetHandle`], see there; [`sub`](BudgetHandle::sub) puts a sub-agent's run under the one that
 //! started it, and what it spends both spend. [Close](BudgetHandle::close) a run that is over: its parents keep what it
-//! spent. Of one tenant 32,768 runs have accounts of their own at a time; further ones share one. A run that nobody
+//! spent. Of one tenant 65,536 runs have accounts of their own at a time; further ones share one. A run that nobody
 //! closes goes for want of room, an hour after its last call; a day after it, if it is spent or was started by another.
 //!
 //! # Where it belongs

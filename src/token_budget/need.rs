@@ -57,6 +57,9 @@ pub(super) enum Settlement {
 // === impl Need ===
 
 impl Need {
+    /// What asking for a final answer adds to a request, in tokens.
+    const ADDED: u64 = 128;
+
     /// A call of a tool.
     pub(super) const STEP: Self = Self { input: 0, output: 0, steps: 1, pricing: Pricing::Free };
 
@@ -67,5 +70,10 @@ impl Need {
             Pricing::Unknown | Pricing::Free => 0,
         };
         Amount::tokens(self.input, self.output).nano_dollars(money).steps(self.steps)
+    }
+
+    /// This call, made to ask for a final answer.
+    pub(super) const fn made_last(self) -> Self {
+        Self { input: self.input.saturating_add(Self::ADDED), ..self }
     }
 }

@@ -97,7 +97,13 @@ impl<S: Clone, C: Clone, A: Clone, E: Clone> Clone for TokenBudget<S, C, A, E> {
             amend: amend.clone(),
             estimate: estimate.clone(),
         };
-        Self { last: self.last.clone(), ..Self::new(self.inner.clone(), local) }
+        Self {
+            inner: self.inner.clone(),
+            local: Arc::new(local),
+            last: self.last.clone(),
+            known: self.known.clone(),
+            readiness: Readiness::NotAsked,
+        }
     }
 }
 

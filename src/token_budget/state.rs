@@ -84,8 +84,8 @@ impl State {
         }
         match ask {
             Ask::Work if self.is_soft(now, rules) => Err(Denied::Finish),
-            Ask::Work => self.fits(&need.amount(), rules.kept_back_percent).map_err(|_| Denied::Finish),
-            Ask::Whole => self.fits(&need.amount(), 0).map_err(Denied::Spent),
+            Ask::Work => self.leaves_a_last_answer(need, rules).map_err(|_| Denied::Finish),
+            Ask::Whole => self.fits(&need.amount(), |_, _| 0).map_err(Denied::Spent),
             Ask::Final => self.shorten(need, rules).map_err(Denied::Spent),
         }
     }
@@ -195,13 +195,25 @@ impl State {
             })
     }
 
-    /// Whether there is so much, and `percent` of the limit beside it; else of what there is not.
-    fn fits(&self, amount: &Amount, percent: u32) -> Result<(), Dimension> {
+    /// Whether there is so much, and enough beside it for a final answer to a request as long as this one.
+    fn leaves_a_last_answer(&self, need: &Need, rules: &Rules) -> Result<(), Dimension> {
+        let last = Need { output: need.output.min(rules.least_answer), ..need.made_last() }.amount();
+        self.fits(&need.amount(), |dimension, limit| match dimension {
+            // It takes no steps.
+            Dimension::Steps => 0,
+            dimension => {
+                let share = limit.saturating_mul(rules.kept_back_percent.into()) / 100;
+                share.max(last.of(dimension).into())
+            }
+        })
+    }
+
+    /// Whether there is so much beside what is `kept` of a limit; else of what there is not.
+    fn fits(&self, amount: &Amount, kept: impl Fn(Dimension, u128) -> u128) -> Result<(), Dimension> {
         let lacks = |dimension: &Dimension| {
             let needed = u128::from(amount.of(*dimension));
-            let room = |limit: u128| {
-                limit.saturating_sub(kept_back(limit, *dimension, percent)).saturating_sub(self.used_of(*dimension))
-            };
+            let room =
+                |limit: u128| limit.saturating_sub(kept(*dimension, limit)).saturating_sub(self.used_of(*dimension));
             needed > 0 && self.limit(*dimension).is_some_and(|limit| needed > room(limit))
         };
         Dimension::SUMMED.into_iter().find(lacks).map_or(Ok(()), Err)
@@ -210,7 +222,7 @@ impl State {
     /// Makes the answer so short that it fits, if it is still worth asking for then.
     fn shorten(&self, need: &mut Need, rules: &Rules) -> Result<(), Dimension> {
         let least = need.output.min(rules.least_answer);
-        self.fits(&Need { output: least, ..*need }.amount(), 0)?;
+        self.fits(&Need { output: least, ..*need }.amount(), |_, _| 0)?;
         let room = |dimension| self.limit(dimension).map(|limit| limit.saturating_sub(self.used_of(dimension)));
         let tokens = |room: u128| u64::try_from(room).unwrap_or(u64::MAX);
         let bounds = [
@@ -240,9 +252,4 @@ impl State {
     fn elapsed(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.begun)
     }
-}
-
-/// What is kept of a limit for a final answer, which takes no steps.
-fn kept_back(limit: u128, dimension: Dimension, percent: u32) -> u128 {
-    if dimension == Dimension::Steps { 0 } else { limit * u128::from(percent) / 100 }
 }

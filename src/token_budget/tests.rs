@@ -70,7 +70,7 @@ fn layer_of(handle: &BudgetHandle) -> TokenBudgetLayer<ByAsk, crate::amend::NoAm
 }
 
 fn tokens(limit: u64) -> Budget {
-    Budget::default().run(Limits::default().tokens(limit))
+    Budget::default().run(Limits::default().tokens(limit)).least_answer(64)
 }
 
 /// Answers with what it was asked.

@@ -62,7 +62,14 @@ impl Model {
             if ask == Ask::Work && self.used(dimension) * 100 >= limit * soft {
                 return false;
             }
-            let kept = if ask == Ask::Work && !is_step { limit * i128::from(RULES.kept_back_percent) / 100 } else { 0 };
+            let last = match dimension {
+                Dimension::Input => i128::from(need.input) + 128,
+                Dimension::Output => i128::from(need.output.min(10)),
+                Dimension::Tokens => i128::from(need.input) + 128 + i128::from(need.output.min(10)),
+                _ => 0,
+            };
+            let share = limit * i128::from(RULES.kept_back_percent) / 100;
+            let kept = if ask == Ask::Work && !is_step { share.max(last) } else { 0 };
             let output = if ask == Ask::Final { need.output.min(RULES.least_answer) } else { need.output };
             let wanted = match dimension {
                 Dimension::Output => i128::from(output),

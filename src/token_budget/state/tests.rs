@@ -67,7 +67,7 @@ fn at_eighty_percent_of_spent_and_reserved_only_a_final_answer_is_let_through() 
     let (mut state, now) = tokens(1_000);
     spend(&mut state, 500, now);
     state.reserve(&Amount::tokens(299, 0), now);
-    assert_eq!(ask(&state, Ask::Work, need(1, 100), now), Ok(()));
+    assert_eq!(ask(&state, Ask::Work, need(1, 50), now), Ok(()));
     state.reserve(&Amount::tokens(1, 0), now);
     assert_eq!(ask(&state, Ask::Work, need(1, 1), now), Err(Denied::Finish));
     assert_eq!(ask(&state, Ask::Final, need(1, 1), now), Ok(()));
@@ -77,8 +77,15 @@ fn at_eighty_percent_of_spent_and_reserved_only_a_final_answer_is_let_through() 
 #[test]
 fn work_leaves_what_a_final_answer_needs() {
     let (state, now) = tokens(1_000);
-    assert_eq!(ask(&state, Ask::Work, need(0, 900), now), Ok(()));
-    assert_eq!(ask(&state, Ask::Work, need(0, 901), now), Err(Denied::Finish));
+    // The same once more, with what asking for it adds, and ten tokens for an answer.
+    assert_eq!(ask(&state, Ask::Work, need(0, 862), now), Ok(()));
+    assert_eq!(ask(&state, Ask::Work, need(0, 863), now), Err(Denied::Finish));
+    assert_eq!(ask(&state, Ask::Work, need(300, 262), now), Ok(()));
+    assert_eq!(ask(&state, Ask::Work, need(300, 263), now), Err(Denied::Finish));
+    // A tenth, where that is more.
+    let (large, now) = tokens(10_000);
+    assert_eq!(ask(&large, Ask::Work, need(0, 9_000), now), Ok(()));
+    assert_eq!(ask(&large, Ask::Work, need(0, 9_001), now), Err(Denied::Finish));
 }
 
 #[test]
@@ -94,6 +101,25 @@ fn a_final_answer_is_as_short_as_it_must_be_and_not_asked_for_below_that() {
     let mut last = Need { pricing: price, ..need(100, 900) };
     assert_eq!((money.admit(Ask::Final, &mut last, now, &RULES), last.output), (Ok(()), 300));
     assert_eq!(last.amount().nano_dollars, 1_000);
+}
+
+/// As long as requests do not grow faster than their answers are reserved, the
+/// last answer of a run is not what it lacks the room for.
+#[test]
+fn a_run_whose_requests_are_large_beside_its_budget_still_has_its_last_answer() {
+    for input in (100..20_000).step_by(700) {
+        let (mut state, now) = tokens(50_000);
+        let rules = Rules { least_answer: 256, ..RULES };
+        let mut calls = 0;
+        while state.admit(Ask::Work, &mut need(input, 1_000), now, &rules).is_ok() {
+            state.reserve(&Amount::tokens(input, 1_000), now);
+            state.settle(&Amount::tokens(input, 1_000), &Settlement::Exact(Amount::tokens(input, 1_000)));
+            calls += 1;
+        }
+        let mut last = need(input, 1_000).made_last();
+        assert_eq!(state.admit(Ask::Final, &mut last, now, &rules), Ok(()), "{calls} calls of {input}");
+        assert!(last.output >= 256 && calls > 0);
+    }
 }
 
 #[test]

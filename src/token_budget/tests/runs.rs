@@ -149,18 +149,18 @@ async fn runs_without_number_are_forgotten_and_their_tenant_keeps_what_they_spen
         .judge(|_: &u32| Verdict::completed().with_usage(used(1)));
     let layer = TokenBudgetLayer::with_handle(&handle).classifier(names);
     let mut service = layer.layer(service_fn(|n: u32| async move { Ok::<_, BoxError>(n) }));
-    let many = 40_000;
+    let many = 80_000;
     for n in 0..many {
         service.ready().await.expect("ready").call(n).await.expect("an answer");
         match n {
-            30_000 => advance(Duration::from_secs(7_200)).await,
-            30_001.. => advance(Duration::from_millis(1)).await,
+            60_000 => advance(Duration::from_secs(7_200)).await,
+            60_001.. => advance(Duration::from_millis(1)).await,
             _ => {}
         }
     }
     let tenant = handle.tenant(&Call::new().tenant("t")).expect("an account");
     assert_eq!((tenant.spent.tokens, tenant.reserved.tokens), (u64::from(many), 0));
-    assert!(handle.all(Level::Run).len() <= 32_769, "{}", handle.all(Level::Run).len());
+    assert!(handle.all(Level::Run).len() <= 65_537, "{}", handle.all(Level::Run).len());
     let last = Call::new().tenant("t").run(&(many - 1).to_string());
     assert_eq!(handle.run(&last).map(|run| run.spent.tokens), Some(1), "there was room for it");
 }

@@ -27,7 +27,7 @@ async fn from_eighty_percent_on_requests_ask_for_a_final_answer_that_can_be_paid
     let (layer, told) = told(layer(tokens(1_000)).amend(amend_fn(finishes)));
     let inner = echo();
     let service = layer.layer(inner.clone());
-    let big = Ask { max: 500, uses: Some(400), ..ASK };
+    let big = Ask { max: 400, uses: Some(400), ..ASK };
     service.clone().oneshot(big).await.expect("400 spent");
     service.clone().oneshot(big).await.expect("800 spent");
     assert!(inner.take_requests().iter().all(|ask| ask.has_tools) && told.lock().expect("no panic").is_empty());
@@ -55,7 +55,8 @@ async fn a_call_that_would_use_what_is_kept_back_becomes_the_final_one() {
     let service = layer.layer(inner.clone());
     service.clone().oneshot(Ask { max: 901, ..ASK }).await.expect("a final answer");
     assert_eq!(inner.take_requests()[0].max, 872);
-    let small = Ask { run: "small", max: 900, ..ASK };
+    // 1,000 less what asking again would add, and the least answer.
+    let small = Ask { run: "small", max: 1_000 - 128 - 64, ..ASK };
     service.oneshot(small).await.expect("all but what is kept back");
     assert_eq!(inner.take_requests(), [small]);
 }
