@@ -81,14 +81,17 @@ impl<C, A, E> Local<C, A, E> {
         E: Estimate<Req>,
     {
         let Claim { need, now, rules, .. } = claim;
-        if let Ok(reservation) = path.reserve(&self.till, Claim { need: need.made_last(), ..claim }) {
-            match self.amend.amend(&request, &finish_up(&reservation)) {
-                Some(amended) => {
-                    metrics::counter!("belay_budget_finals_total").increment(1);
-                    return Ok((amended, reservation));
-                }
-                None => reservation.release(),
+        let last = path.reserve(&self.till, Claim { need: need.made_last(), ..claim });
+        let left = last.as_ref().map_or(0, |reservation| reservation.need.output);
+        match (self.amend.amend(&request, &finish_up(left)), last) {
+            (Some(amended), Ok(reservation)) => {
+                metrics::counter!("belay_budget_finals_total").increment(1);
+                return Ok((amended, reservation));
             }
+            // It could be the last one, and there is no room for that.
+            (Some(_), Err(denied)) => return Err(denied),
+            (None, Ok(reservation)) => reservation.release(),
+            (None, Err(_)) => {}
         }
         let reservation = self.whole(path, need, now, rules)?;
         self.estimate.tell(&mut request, signal(SignalKind::SoftStop, account));
@@ -128,8 +131,7 @@ impl<C, A, E> Local<C, A, E> {
     }
 }
 
-fn finish_up(reservation: &Reservation) -> Amendment {
-    let left = reservation.need.output;
+fn finish_up(left: u64) -> Amendment {
     let text = format!(
         "What this run may spend is nearly spent: about {left} tokens are left for your answer, and no more tools can be \
          called. Summarise now what was done and found and what is left undone, and end with that."

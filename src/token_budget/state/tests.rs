@@ -103,8 +103,6 @@ fn a_final_answer_is_as_short_as_it_must_be_and_not_asked_for_below_that() {
     assert_eq!(last.amount().nano_dollars, 1_000);
 }
 
-/// As long as requests do not grow faster than their answers are reserved, the
-/// last answer of a run is not what it lacks the room for.
 #[test]
 fn a_run_whose_requests_are_large_beside_its_budget_still_has_its_last_answer() {
     for input in (100..20_000).step_by(700) {

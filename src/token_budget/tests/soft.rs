@@ -62,6 +62,17 @@ async fn a_call_that_would_use_what_is_kept_back_becomes_the_final_one() {
 }
 
 #[tokio::test]
+async fn what_could_be_the_last_request_is_not_sent_with_its_tools_when_there_is_no_room_for_that() {
+    let layer = layer(tokens(1_000)).amend(amend_fn(finishes));
+    let inner = echo();
+    let service = layer.layer(inner.clone());
+    service.clone().oneshot(Ask { uses: Some(850), ..ASK }).await.expect("an answer");
+    // It would fit as it is.
+    assert_eq!(code(service.oneshot(ASK).await), Some(Refusal::BudgetSpent));
+    assert_eq!(inner.calls(), 1);
+}
+
+#[tokio::test]
 async fn reserved_counts_as_spent_for_the_soft_stop() {
     let (layer, told) = told(layer(tokens(1_000)).amend(amend_fn(finishes)));
     let mut service = layer.layer(Scripted::<Ask, Ask>::new([Step::stall(), Step::answer(ASK)]));
@@ -73,7 +84,8 @@ async fn reserved_counts_as_spent_for_the_soft_stop() {
 
 #[tokio::test]
 async fn a_run_told_to_finish_for_its_tenants_sake_stays_told() {
-    let (layer, told) = told(layer(Budget::default().tenant(Limits::default().tokens(1_000))));
+    let budget = Budget::default().tenant(Limits::default().tokens(1_000)).least_answer(64);
+    let (layer, told) = told(layer(budget));
     let layer = layer.amend(amend_fn(finishes));
     let inner = echo();
     let service = layer.layer(inner.clone());
