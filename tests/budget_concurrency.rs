@@ -109,7 +109,8 @@ async fn work(task: u64, handle: BudgetHandle, names: Arc<Vec<Call>>, expected: 
     let layer = TokenBudgetLayer::with_handle(&handle);
     let judge = |answer: &Option<u64>| Verdict::completed().with_usage(answer.map(used));
     let measured = estimate_fn(|_: &Ask| Estimated::new(0, MAX));
-    let by_run = classify_fn(move |ask: &Ask| names[ask.run as usize].clone()).judge(judge);
+    let own = names.clone();
+    let by_run = classify_fn(move |ask: &Ask| own[ask.run as usize].clone()).judge(judge);
     let mut model = layer.classifier(by_run).estimate(measured).layer(service_fn(answer));
     let streams = TokenBudgetLayer::with_handle(&handle)
         .classifier(classify_http(|head, _| head.extensions.get::<Call>().cloned().unwrap_or_default().estimate(0)));
@@ -131,7 +132,7 @@ async fn work(task: u64, handle: BudgetHandle, names: Arc<Vec<Call>>, expected: 
         let kind = dice.roll(10);
         if kind >= 8 {
             let mut request = Request::new(());
-            request.extensions_mut().insert(of(run));
+            request.extensions_mut().insert(names[run as usize].clone());
             let future = ready(&mut streams).call(request);
             let Ok(response) = future.await else { continue };
             sent += 1;

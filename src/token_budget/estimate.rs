@@ -198,6 +198,7 @@ mod tests {
             r#"{"max_tokens":300}"#,
             r#"{"max_completion_tokens":300,"max_tokens":null}"#,
             r#"{"max_output_tokens":300}"#,
+            r#"{"max_tokens":100,"n":3}"#,
             r#"{"generationConfig":{"maxOutputTokens":300}}"#,
         ] {
             assert_eq!(cap(body), Some(300), "{body}");

@@ -87,7 +87,8 @@ impl BudgetHandle {
     }
 
     /// Ends a run: its account is forgotten, and what it spent stays with its agent, its tenant and the run that started
-    /// it. Calls in progress are still settled there. The name may then be used for another run.
+    /// it. Calls in progress are still settled there. The name may then be used for another run: one that is under
+    /// another has to be put there again.
     ///
     /// A run that nobody closes is forgotten for want of room, when it has made no call for an hour.
     pub fn close(&self, call: &Call) -> Option<Balance> {

@@ -98,12 +98,12 @@ fn raise_cap(body: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Withdraws the tools, shortens the answer, and says so.
+/// Withdraws the tools, asks for one answer and a shorter one, and says so.
 fn finish_up(protocol: Protocol, uri: &Uri, body: &mut Map<String, Value>, finish: &FinishUp) -> bool {
     if !say(protocol, body, &finish.text) {
         return false;
     }
-    for key in ["tool_choice", "functions", "function_call", "parallel_tool_calls"] {
+    for key in ["tool_choice", "functions", "function_call", "parallel_tool_calls", "n"] {
         body.remove(key);
     }
     match (protocol, body.get("tools").is_some()) {

@@ -92,6 +92,7 @@ json::object! {
 json::object! {
     /// What a body says of the length of the answer, and nothing else.
     Caps {
+        n: Raw<'a> = "n",
         max_tokens: Raw<'a> = "max_tokens",
         max_completion_tokens: Raw<'a> = "max_completion_tokens",
         max_output_tokens: Raw<'a> = "max_output_tokens",
@@ -105,12 +106,13 @@ json::object! {
     }
 }
 
-/// The limit on the output, in tokens, read without allocating.
+/// The limit on the output of all answers that are asked for, in tokens, read without allocating.
 pub(crate) fn output_cap(body: &[u8]) -> Option<u64> {
     let Obj(caps) = json::read::<Obj<Caps<'_>>>(body).ok()?;
-    let Caps { max_tokens, max_completion_tokens, max_output_tokens, generation_config } = caps?;
+    let Caps { n, max_tokens, max_completion_tokens, max_output_tokens, generation_config } = caps?;
     let inner = generation_config.0.and_then(|config| config.max_output_tokens);
-    [max_output_tokens, max_completion_tokens, max_tokens, inner].into_iter().find_map(json::count)
+    let cap = [max_output_tokens, max_completion_tokens, max_tokens, inner].into_iter().find_map(json::count)?;
+    Some(cap.saturating_mul(json::count(n).unwrap_or(1).max(1)))
 }
 
 impl RequestFacts {
