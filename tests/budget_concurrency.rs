@@ -244,3 +244,40 @@ async fn runs_that_come_and_go_leave_all_they_spent_with_their_tenant() {
     let tenant = handle.tenant(&Call::new().tenant("t")).expect("an account");
     assert_eq!((tenant.spent.tokens, tenant.reserved), (16_000, Amount::default()));
 }
+
+/// Threads that all want the last of a run's budget at the same moment, over and over.
+#[test]
+fn where_there_is_room_for_one_call_one_of_four_passes() {
+    const THREADS: usize = 4;
+    const ROUNDS: u64 = 20_000;
+    let handle = BudgetHandle::new(Budget::default().run(Limits::default().tokens(MAX)));
+    let passed = AtomicU64::new(0);
+    let at = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let measured = estimate_fn(|_: &Call| Estimated::new(0, MAX));
+                let mut model = TokenBudgetLayer::with_handle(&handle)
+                    .classifier(classify_fn(|run: &Call| run.clone()))
+                    .estimate(measured)
+                    .layer(service_fn(|_: Call| async { Ok::<_, Infallible>(()) }));
+                for round in 0..ROUNDS {
+                    let run = of(round);
+                    let call = ready(&mut model);
+                    // All are here before one goes on.
+                    at.fetch_add(1, Ordering::SeqCst);
+                    while at.load(Ordering::SeqCst) < (round + 1) * THREADS as u64 {
+                        std::thread::yield_now();
+                    }
+                    let mut future = Box::pin(call.call(run));
+                    if matches!(poll(&mut future), Poll::Ready(Ok(()))) {
+                        passed.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    // What they used nobody stated: it is all that was reserved.
+    let tenant = handle.tenant(&of(0)).expect("an account");
+    assert_eq!((passed.into_inner(), tenant.spent.tokens), (ROUNDS, ROUNDS * MAX));
+}
