@@ -103,7 +103,7 @@ fn finish_up(protocol: Protocol, uri: &Uri, body: &mut Map<String, Value>, finis
     if !say(protocol, body, &finish.text) {
         return false;
     }
-    for key in ["tool_choice", "functions", "function_call", "parallel_tool_calls", "n"] {
+    for key in ["tool_choice", "toolConfig", "tool_config", "functions", "function_call", "parallel_tool_calls", "n"] {
         body.remove(key);
     }
     match (protocol, body.get("tools").is_some()) {
@@ -112,15 +112,15 @@ fn finish_up(protocol: Protocol, uri: &Uri, body: &mut Map<String, Value>, finis
         _ => drop(body.remove("tools")),
     }
     let cap = finish.max_output_tokens;
-    let mut is_capped = false;
-    for key in ["max_completion_tokens", "max_output_tokens", "max_tokens"] {
-        if let Some(stated) = body.get(key).and_then(Value::as_u64) {
-            body.insert(key.to_owned(), json!(stated.min(cap)));
-            is_capped = true;
+    // Gemini says how it is to be answered in an object of its own, and calls its messages `contents`.
+    let inner =
+        ["generationConfig", "generation_config"].into_iter().find(|key| body.get(*key).is_some_and(Value::is_object));
+    match inner {
+        Some(inner) => shorten(body[inner].as_object_mut().expect("it is an object"), "maxOutputTokens", cap),
+        None if body.contains_key("contents") => {
+            drop(body.insert("generationConfig".to_owned(), json!({ "maxOutputTokens": cap })));
         }
-    }
-    if !is_capped {
-        body.insert(cap_name(protocol, uri.host()).to_owned(), json!(cap));
+        None => shorten(body, cap_name(protocol, uri.host()), cap),
     }
     // Anthropic refuses a budget for thinking that leaves no room for an answer.
     let thinks = body.get("thinking").and_then(|it| it.get("budget_tokens")).and_then(Value::as_u64);
@@ -130,13 +130,28 @@ fn finish_up(protocol: Protocol, uri: &Uri, body: &mut Map<String, Value>, finis
     true
 }
 
+/// Lowers the limit on the answer, by whatever name it stands there; sets it as `name` where there is none.
+fn shorten(settings: &mut Map<String, Value>, name: &str, cap: u64) {
+    const NAMES: [&str; 4] = ["max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_tokens"];
+    let mut is_stated = false;
+    for name in NAMES {
+        if let Some(stated) = settings.get(name).and_then(Value::as_u64) {
+            settings.insert(name.to_owned(), json!(stated.min(cap)));
+            is_stated = true;
+        }
+    }
+    if !is_stated {
+        settings.insert(name.to_owned(), json!(cap));
+    }
+}
+
 /// What a server calls the limit on its answers. OpenAI's own newer models refuse the name that most others ask for.
 fn cap_name(protocol: Protocol, host: Option<&str>) -> &'static str {
     let is_openai = host.is_some_and(|host| host.ends_with(".openai.com") || host.ends_with(".azure.com"));
     match protocol {
         Protocol::OpenAiResponses => "max_output_tokens",
         Protocol::OpenAiChat if is_openai => "max_completion_tokens",
-        Protocol::OpenAiChat | Protocol::Anthropic => "max_tokens",
+        _ => "max_tokens",
     }
 }
 
