@@ -281,3 +281,27 @@ fn where_there_is_room_for_one_call_one_of_four_passes() {
     let tenant = handle.tenant(&of(0)).expect("an account");
     assert_eq!((passed.into_inner(), tenant.spent.tokens), (ROUNDS, ROUNDS * MAX));
 }
+
+/// Of accounts that many make at the same moment there is one each.
+#[test]
+fn a_tenant_that_many_begin_at_once_has_one_account() {
+    const THREADS: usize = 4;
+    for tenant in 0..2_000 {
+        let handle = BudgetHandle::new(Budget::off());
+        let call = Call::new().tenant(&format!("{tenant}")).agent("a").run("r");
+        let barrier = std::sync::Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    barrier.wait();
+                    handle.grant(Level::Tenant, &call, Amount::tokens(0, 1));
+                    handle.grant(Level::Agent, &call, Amount::tokens(0, 1));
+                    handle.grant(Level::Run, &call, Amount::tokens(0, 1));
+                });
+            }
+        });
+        for level in [Level::Tenant, Level::Agent, Level::Run] {
+            assert_eq!(handle.all(level).len(), 1, "{level}");
+        }
+    }
+}

@@ -157,9 +157,10 @@ impl Path {
     /// Whether these are the accounts of `call`.
     #[inline]
     pub(super) fn is_of(&self, call: &Call) -> bool {
-        // The tenant is part of both keys.
+        // Accounts that are shared for want of room are nobody's: the next call may find room.
         self.run.is_of(&KeyRef::new(call, Scope::RUN))
             && self.agent.is_of(&KeyRef::new(call, Scope::AGENT))
+            && self.tenant.is_of(&KeyRef::new(call, Scope::TENANT))
             && !self.run.is_closed()
     }
 

@@ -23,7 +23,8 @@ use crate::{
 /// Runs are many and come to an end; agent classes and tenants are few and stay.
 const RUNS: keyed::Limits = caps(65_536, 131_072);
 const AGENTS: keyed::Limits = caps(4_096, 65_536);
-const TENANTS: keyed::Limits = caps(1, 65_536);
+/// A tenant has one account; a cap of one would be full for whoever comes while it is being made.
+const TENANTS: keyed::Limits = caps(usize::MAX, 65_536);
 /// No run is started by more runs than this, one by the other: each of them is a lock that a call takes.
 const DEEPEST: usize = 16;
 
