@@ -161,5 +161,9 @@ fn times(tokens: u64, price: u64) -> u128 {
 
 /// Rounded up once, at the end.
 fn nano_dollars(millionths: u128) -> u64 {
-    u64::try_from(millionths.div_ceil(MILLION)).unwrap_or(u64::MAX)
+    match u64::try_from(millionths) {
+        // Almost always, and many times faster.
+        Ok(millionths) => millionths.div_ceil(MILLION as u64),
+        Err(_) => u64::try_from(millionths.div_ceil(MILLION)).unwrap_or(u64::MAX),
+    }
 }

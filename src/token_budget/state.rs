@@ -76,6 +76,9 @@ impl State {
 
     /// Whether a call may use this account. Changes nothing, but makes a final answer as short as it must be.
     pub(super) fn admit(&self, ask: Ask, need: &mut Need, now: Instant, rules: &Rules) -> Result<(), Denied> {
+        if self.limits == Limits::default() && !self.finishing {
+            return Ok(());
+        }
         if let Some(stopped) = self.stopped(need.steps > 0, now) {
             return Err(Denied::Spent(stopped));
         }
@@ -85,7 +88,7 @@ impl State {
         match ask {
             Ask::Work if self.is_soft(now, rules) => Err(Denied::Finish),
             Ask::Work => self.leaves_a_last_answer(need, rules).map_err(|_| Denied::Finish),
-            Ask::Whole => self.fits(&need.amount(), |_, _| 0).map_err(Denied::Spent),
+            Ask::Whole => self.fits(&need.amount(), |_, _, _| true).map_err(Denied::Spent),
             Ask::Final => self.shorten(need, rules).map_err(Denied::Spent),
         }
     }
@@ -198,23 +201,22 @@ impl State {
     /// Whether there is so much, and enough beside it for a final answer to a request as long as this one.
     fn leaves_a_last_answer(&self, need: &Need, rules: &Rules) -> Result<(), Dimension> {
         let last = Need { output: need.output.min(rules.least_answer), ..need.made_last() }.amount();
-        self.fits(&need.amount(), |dimension, limit| match dimension {
+        self.fits(&need.amount(), |dimension, limit, left| {
+            let share = limit.saturating_mul(rules.kept_back_percent.into());
             // It takes no steps.
-            Dimension::Steps => 0,
-            dimension => {
-                let share = limit.saturating_mul(rules.kept_back_percent.into()) / 100;
-                share.max(last.of(dimension).into())
-            }
+            dimension == Dimension::Steps || (left >= last.of(dimension).into() && left.saturating_mul(100) >= share)
         })
     }
 
-    /// Whether there is so much beside what is `kept` of a limit; else of what there is not.
-    fn fits(&self, amount: &Amount, kept: impl Fn(Dimension, u128) -> u128) -> Result<(), Dimension> {
+    /// Whether there is so much, and `enough` of each limit is left; else of what there is not.
+    fn fits(&self, amount: &Amount, enough: impl Fn(Dimension, u128, u128) -> bool) -> Result<(), Dimension> {
         let lacks = |dimension: &Dimension| {
             let needed = u128::from(amount.of(*dimension));
-            let room =
-                |limit: u128| limit.saturating_sub(kept(*dimension, limit)).saturating_sub(self.used_of(*dimension));
-            needed > 0 && self.limit(*dimension).is_some_and(|limit| needed > room(limit))
+            let is_left = |limit: u128| {
+                let left = limit.checked_sub(self.used_of(*dimension)).and_then(|left| left.checked_sub(needed));
+                left.is_some_and(|left| enough(*dimension, limit, left))
+            };
+            needed > 0 && self.limit(*dimension).is_some_and(|limit| !is_left(limit))
         };
         Dimension::SUMMED.into_iter().find(lacks).map_or(Ok(()), Err)
     }
@@ -222,7 +224,7 @@ impl State {
     /// Makes the answer so short that it fits, if it is still worth asking for then.
     fn shorten(&self, need: &mut Need, rules: &Rules) -> Result<(), Dimension> {
         let least = need.output.min(rules.least_answer);
-        self.fits(&Need { output: least, ..*need }.amount(), |_, _| 0)?;
+        self.fits(&Need { output: least, ..*need }.amount(), |_, _, _| true)?;
         let room = |dimension| self.limit(dimension).map(|limit| limit.saturating_sub(self.used_of(dimension)));
         let tokens = |room: u128| u64::try_from(room).unwrap_or(u64::MAX);
         let bounds = [

@@ -68,7 +68,8 @@ impl Model {
                 Dimension::Tokens => i128::from(need.input) + 128 + i128::from(need.output.min(10)),
                 _ => 0,
             };
-            let share = limit * i128::from(RULES.kept_back_percent) / 100;
+            // Rounded up.
+            let share = (limit * i128::from(RULES.kept_back_percent) + 99) / 100;
             let kept = if ask == Ask::Work && !is_step { share.max(last) } else { 0 };
             let output = if ask == Ask::Final { need.output.min(RULES.least_answer) } else { need.output };
             let wanted = match dimension {
