@@ -21,6 +21,25 @@ pub enum Amendment {
     Nudge,
     /// Make the input shorter: only the user knows what may go.
     Compact,
+    /// Ask for the final answer, and offer no tools: the budget is nearly spent.
+    FinishUp(FinishUp),
+}
+
+/// How a run is to be finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FinishUp {
+    /// What the model is told, in our own words and numbers.
+    pub text: String,
+    /// How long the answer may be, in tokens.
+    pub max_output_tokens: u64,
+}
+
+impl FinishUp {
+    /// Says `text` to the model and leaves it so many tokens for its answer.
+    pub fn new(text: impl Into<String>, max_output_tokens: u64) -> Self {
+        Self { text: text.into(), max_output_tokens }
+    }
 }
 
 impl Amendment {

@@ -8,6 +8,10 @@
 //! | `belay_would_refuse_total` | counter | `layer`, `code` |
 //! | `belay_alerts_total` | counter | `layer`, `kind` |
 //! | `belay_breaker_transitions_total` | counter | `circuit`, `to`, `signal` |
+//! | `belay_budget_signals_total` | counter | `kind`, `level` |
+//! | `belay_budget_settlements_total` | counter | `how` |
+//! | `belay_budget_finals_total` | counter, of requests that were changed to ask for a final answer | |
+//! | `belay_budget_shared_total` | counter, of calls without room for an account of their own | `level` |
 //! | `belay_breaker_circuits` | gauge, of circuits that are not closed | `circuit`, `state` |
 
 use std::fmt;
@@ -16,6 +20,7 @@ use crate::{
     call::Scope,
     error::Rejected,
     semantic_breaker::{Circuit, Signal, State},
+    token_budget,
 };
 
 /// Hears every decision of a layer. It is called outside of all locks, on the caller's task: it must not block. It may
@@ -74,6 +79,8 @@ pub enum Event<'a> {
     Refused(&'a Rejected),
     /// A call would have been refused, but the layer only watches.
     WouldRefuse(&'a Rejected),
+    /// A budget is nearly spent, or is being spent without progress.
+    Budget(&'a token_budget::Signal),
 }
 
 impl fmt::Display for Event<'_> {
@@ -82,6 +89,7 @@ impl fmt::Display for Event<'_> {
             Self::Transition(transition) => transition.fmt(f),
             Self::Refused(rejected) => write!(f, "refused: {rejected}"),
             Self::WouldRefuse(rejected) => write!(f, "would refuse: {rejected}"),
+            Self::Budget(signal) => signal.fmt(f),
         }
     }
 }

@@ -8,9 +8,10 @@
 //!             │                                        │
 //!      RespondLayer           on servers: errors become answers
 //!      IdentifyLayer          names the call once      IdentifyLayer
-//!      FallbackLayer          answers in its place    FallbackLayer
+//!      FallbackLayer          answers in its place   FallbackLayer
 //!      RetryLayer             attempts it again        RetryLayer
-//!      RateLimitLayer         keeps to a rate        RateLimitLayer
+//!      TokenBudgetLayer       reserves, then books   TokenBudgetLayer
+//!      RateLimitLayer         keeps to a rate          RateLimitLayer
 //!      BulkheadLayer          waits for its turn       BulkheadLayer
 //!      SemanticBreakerLayer   sends it or refuses it   SemanticBreakerLayer
 //!      SemanticValidatorLayer looks at the answer          │
@@ -42,6 +43,8 @@
 //! | a model invents tools and arguments, or answers with prose where JSON was asked for | [`SemanticValidatorLayer`] |
 //! | an account may send so much in a minute, and no more | [`RateLimitLayer`]: requests and tokens, waited for in turn |
 //! | a model is down and another would do, or an honest line | [`FallbackLayer`] |
+//! | a run, a kind of agent or a tenant spends without end | [`TokenBudgetLayer`]: tokens, money, tool calls, time |
+//! | an agent is cut off in the middle of its work | [`TokenBudgetLayer::amend`]: told to finish while there is still room |
 //! | one kind of agent takes all connections, and the others wait for it | [`BulkheadLayer`]: limits and a queue a class |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
@@ -112,6 +115,7 @@
 //! | [`amend`] | | changes a request so that it fares better |
 //! | [`fallback`] | | answers by something else where a call came to nothing |
 //! | [`rate_limit`] | | keeps calls to a rate of requests and tokens |
+//! | [`token_budget`] | | ends a run before it has spent more than it may |
 //! | [`bulkhead`] | | limits how many calls of an agent class run at a time |
 //! | [`idempotency`] | | sends each write once |
 //! | [`timeout`] | | ends a call whose answer takes too long, head and body |
@@ -200,6 +204,7 @@ mod teller;
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub mod testing;
 pub mod timeout;
+pub mod token_budget;
 mod verdict;
 mod violation;
 #[cfg(feature = "wire")]
@@ -233,6 +238,7 @@ pub use semantic_validator::SemanticValidatorLayer;
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub use stack::{LlmStack, LlmStackConfig};
 pub use timeout::{TimeoutConfig, TimeoutLayer};
+pub use token_budget::{Budget, BudgetHandle, TokenBudgetLayer};
 pub use verdict::{Usage, Verdict};
 pub use violation::{Violation, Violations};
 

@@ -53,7 +53,8 @@ impl Teller {
         self.hear(&Event::WouldRefuse(rejected));
     }
 
-    fn hear(&self, event: &Event<'_>) {
+    /// Tells the listener, if there is one.
+    pub(crate) fn hear(&self, event: &Event<'_>) {
         if !self.heard.load(Ordering::Acquire) {
             return;
         }

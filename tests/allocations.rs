@@ -177,3 +177,30 @@ fn a_free_permit_costs_no_allocation() {
     (1..100).for_each(ask);
     assert_eq!(alloc::count() - before, 0);
 }
+
+#[test]
+fn a_reservation_costs_no_allocation_once_its_run_is_known() {
+    use tower_belay::{
+        Budget, Call, TokenBudgetLayer, classify_fn,
+        token_budget::{Estimated, Limits, Price, PriceTable, estimate_fn},
+    };
+
+    let runs = ["1", "2"].map(|run| Call::to("llm").operation("m").tenant("t").agent("a").run(run));
+    let all = Limits::default().tokens(u64::MAX).nano_dollars(u64::MAX).wall_time(std::time::Duration::from_secs(600));
+    let prices = PriceTable::default().model("m", Price::new(1_000, 2_000));
+    let mut service = TokenBudgetLayer::new(Budget::default().run(all).agent(all).tenant(all).prices(prices))
+        .classifier(classify_fn(move |run: &usize| runs[*run].clone()))
+        .estimate(estimate_fn(|_: &usize| Estimated::new(10, 20)))
+        .layer(tower::service_fn(|run: usize| std::future::ready(Ok::<_, Infallible>(run))));
+    let mut call = |run| {
+        assert!(service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready());
+        ready(service.call(run)).expect("an answer")
+    };
+    assert_eq!((call(0), call(1)), (0, 1));
+    let before = alloc::count();
+    for n in 0..1_000 {
+        call(n % 2);
+        call(0);
+    }
+    assert_eq!(alloc::count() - before, 0);
+}

@@ -14,12 +14,13 @@ use http::{Request, Response};
 use tokio::time::{Instant, sleep};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn, util::BoxCloneSyncService};
 use tower_belay::{
-    BulkheadConfig, BulkheadLayer, Call, Effect, Error, ProviderConfig, ProviderLayer, Reason, RetryLayer, RetryPolicy,
-    SemanticBreakerLayer, TimeoutConfig, TimeoutLayer, TripCard, WatchedBody,
+    Budget, BulkheadConfig, BulkheadLayer, Call, Effect, Error, ProviderConfig, ProviderLayer, Reason, RetryLayer,
+    RetryPolicy, SemanticBreakerLayer, TimeoutConfig, TimeoutLayer, TokenBudgetLayer, TripCard, WatchedBody,
     classify::{ClassifyHttp, RequestHead},
     classify_fn, classify_http,
     coverage::{Coverage, Guard, MISTAKES, Probe},
     stack::{LlmStack, LlmStackConfig},
+    token_budget::Limits,
 };
 
 type Model = BoxCloneSyncService<Request<String>, Response<WatchedBody>, Error>;
@@ -114,6 +115,11 @@ fn retry() -> RetryLayer<Named> {
 fn bulkhead(places: u32) -> BulkheadLayer<Named> {
     let config = BulkheadConfig::default().max_concurrent(places).max_queued(1_000).max_wait(Duration::from_secs(600));
     BulkheadLayer::new(config).classifier(named())
+}
+
+/// A budget for so many calls at a time: each may use 19 tokens of input, and 1,024 of output.
+fn budget(calls: u64) -> TokenBudgetLayer<Named> {
+    TokenBudgetLayer::new(Budget::default().tenant(Limits::default().tokens(calls * 1_043))).classifier(named())
 }
 
 fn breaker() -> SemanticBreakerLayer<Named> {
@@ -247,6 +253,43 @@ async fn retries_that_cannot_see_each_other_multiply_to_nine() {
     }));
     let _ = nested.oneshot(0).await;
     assert_eq!(sent.load(Ordering::SeqCst), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_outside_retries_books_one_attempt_of_three() {
+    let booked = |budget: &TokenBudgetLayer<Named>| budget.handle().tenant(&Call::new()).map(|it| it.spent.tokens);
+    let server = Server::that(Does::Hangs);
+    let inside = budget(100);
+    let stack = ServiceBuilder::new().layer(retry()).layer(inside.clone()).layer(timeout()).layer(provider());
+    let (model, mistakes) = server.behind(&stack);
+    let _ = model.oneshot(ask()).await;
+    assert_eq!((server.sent(), booked(&inside), mistakes), (3, Some(3 * 1_043), NONE.to_vec()));
+
+    let server = Server::that(Does::Hangs);
+    let outside = budget(100);
+    let stack = ServiceBuilder::new().layer(outside.clone()).layer(retry()).layer(timeout()).layer(provider());
+    let (model, mistakes) = server.behind(&stack);
+    let _ = model.oneshot(ask()).await;
+    assert_eq!((server.sent(), booked(&outside), mistakes), (3, Some(1_043), vec!["budget_outside_retry"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_inside_the_bulkhead_lets_what_it_will_refuse_queue() {
+    /// How long it takes until the last of twenty calls has its answer or its refusal.
+    async fn took(model: &Model) -> Duration {
+        let began = Instant::now();
+        at_once(model, 20).await;
+        began.elapsed()
+    }
+    let slow = Does::Fails(Duration::from_secs(1));
+    let server = Server::that(slow);
+    let (model, mistakes) = server.behind(&ServiceBuilder::new().layer(budget(2)).layer(bulkhead(1)).layer(provider()));
+    assert_eq!((took(&model).await, server.sent(), mistakes), (Duration::from_secs(2), 2, NONE.to_vec()));
+
+    let server = Server::that(slow);
+    let (model, mistakes) = server.behind(&ServiceBuilder::new().layer(bulkhead(1)).layer(budget(2)).layer(provider()));
+    let expected = (Duration::from_secs(20), 20, vec!["budget_inside_bulkhead"]);
+    assert_eq!((took(&model).await, server.sent(), mistakes), expected);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! on the day of an outage. So a stack can be asked. The order that is recommended for calls to models, from the outside:
 //!
 //! ```text
-//! respond → identify → fallback → retry → rate limit → bulkhead → semantic breaker → semantic validator → timeout → provider
+//! respond → identify → fallback → retry → token budget → rate limit → bulkhead → semantic breaker → semantic validator → timeout → provider
 //! ```
 //!
 //! Each attempt is counted against the rate, queued and judged alone; who queues does so before the breaker, so that a
@@ -54,6 +54,8 @@ pub enum Part {
     Fallback,
     /// [`RetryLayer`](crate::RetryLayer).
     Retry,
+    /// [`TokenBudgetLayer`](crate::TokenBudgetLayer).
+    TokenBudget,
     /// `RateLimitLayer`.
     RateLimit,
     /// [`BulkheadLayer`](crate::BulkheadLayer).
@@ -78,6 +80,7 @@ impl Part {
             Self::Identify => "identify",
             Self::Fallback => "fallback",
             Self::Retry => "retry",
+            Self::TokenBudget => "token_budget",
             Self::RateLimit => "rate_limit",
             Self::Bulkhead => "bulkhead",
             Self::SemanticBreaker => "semantic_breaker",
@@ -192,11 +195,12 @@ mod tests {
         Coverage { layers: parts.iter().map(|part| (*part, Mode::Enforcing)).collect() }
     }
 
-    const RECOMMENDED: [Part; 10] = [
+    const RECOMMENDED: [Part; 11] = [
         Part::Respond,
         Part::Identify,
         Part::Fallback,
         Part::Retry,
+        Part::TokenBudget,
         Part::RateLimit,
         Part::Bulkhead,
         Part::SemanticBreaker,

@@ -39,6 +39,26 @@ pub const MISTAKES: &[Mistake] = &[
         "the first failed attempt gets the degraded answer, and no second one is made",
     ),
     mistake(
+        "budget_outside_retry",
+        Rule::Outside(Part::TokenBudget, Part::Retry),
+        "of three attempts one is booked: three times as much is spent",
+    ),
+    mistake(
+        "budget_inside_rate",
+        Rule::Outside(Part::RateLimit, Part::TokenBudget),
+        "what the budget refuses has waited for the rate and used some of it up",
+    ),
+    mistake(
+        "budget_inside_bulkhead",
+        Rule::Outside(Part::Bulkhead, Part::TokenBudget),
+        "what the budget refuses has queued and kept others out, and nothing is reserved for what is queued",
+    ),
+    mistake(
+        "budget_inside_breaker",
+        Rule::Outside(Part::SemanticBreaker, Part::TokenBudget),
+        "what the budget refuses has taken the place of a probe, or of one of the few calls to what recovers",
+    ),
+    mistake(
         "rate_outside_retry",
         Rule::Outside(Part::RateLimit, Part::Retry),
         "of three attempts one is counted: three times the rate is sent",

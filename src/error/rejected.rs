@@ -94,6 +94,14 @@ refusals! {
         "Too many calls of this kind are in progress.";
     BulkheadWait "bulkhead_wait" Wait "the call was queued for too long behind others of its class"
         "It waited too long for other calls of this kind to end.";
+    BudgetSpent "budget_spent" Stop "the budget of the run, its agent class or its tenant is spent"
+        "What this work may spend is spent.";
+    StepsSpent "steps_spent" Stop "the run has called as many tools as it may"
+        "This run has called as many tools as it may.";
+    TimeSpent "time_spent" Stop "the time of the run, its agent class or its tenant is over"
+        "The time for this work is over.";
+    Unpriced "unpriced" UseAnother "money is limited, and nobody knows what the model costs"
+        "What this model costs is not known, so it is not used.";
     DeadlinePassed "deadline_passed" Stop "the call's deadline had passed before it could be sent"
         "There is no time left for this call.";
     AlreadyDone "already_done" UseAnother "this write was applied before, and its answer cannot be given again"

@@ -41,6 +41,9 @@ pub(super) const fn of_refusal(refusal: Refusal) -> (StatusCode, Grpc) {
         Refusal::Open | Refusal::Degraded | Refusal::Probing | Refusal::Recovering => {
             (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable)
         }
+        Refusal::BudgetSpent | Refusal::StepsSpent | Refusal::TimeSpent => {
+            (StatusCode::PAYMENT_REQUIRED, Grpc::ResourceExhausted)
+        }
         // Somebody has to act first, and some gRPC clients repeat whatever is unavailable.
         Refusal::WritesOpen
         | Refusal::AwaitingProbe
@@ -48,6 +51,7 @@ pub(super) const fn of_refusal(refusal: Refusal) -> (StatusCode, Grpc) {
         | Refusal::ForcedOpen
         | Refusal::Misconfigured
         | Refusal::TooManyWrites
+        | Refusal::Unpriced
         | Refusal::Killed => (StatusCode::SERVICE_UNAVAILABLE, Grpc::FailedPrecondition),
     }
 }

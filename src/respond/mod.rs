@@ -37,6 +37,10 @@
 //! | `rate_limit` | 429 | 8 RESOURCE_EXHAUSTED |
 //! | `bulkhead_full` | 503 | 8 RESOURCE_EXHAUSTED |
 //! | `bulkhead_wait` | 503 | 8 RESOURCE_EXHAUSTED |
+//! | `budget_spent` | 402 | 8 RESOURCE_EXHAUSTED |
+//! | `steps_spent` | 402 | 8 RESOURCE_EXHAUSTED |
+//! | `time_spent` | 402 | 8 RESOURCE_EXHAUSTED |
+//! | `unpriced` | 503 | 9 FAILED_PRECONDITION |
 //! | `deadline_passed` | 504 | 4 DEADLINE_EXCEEDED |
 //! | `misconfigured` | 503 | 9 FAILED_PRECONDITION |
 //! | `killed` | 503 | 9 FAILED_PRECONDITION |

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use http::{Method, Request};
+use http::{Method, Request, Uri};
 use serde_json::{Map, Value, json};
 
 use super::{Protocol, protocol_of, rewrite};
 use crate::{
-    amend::{Amend, Amendment},
+    amend::{Amend, Amendment, FinishUp},
     classify::{Auto, Classify},
 };
 
@@ -51,7 +51,7 @@ impl LlmAmend {
         self
     }
 
-    fn change(self, protocol: Protocol, body: &mut Map<String, Value>, amendment: &Amendment) -> bool {
+    fn change(self, protocol: Protocol, uri: &Uri, body: &mut Map<String, Value>, amendment: &Amendment) -> bool {
         match amendment {
             Amendment::Warn(what) => say(protocol, body, &format!("{what} Answer again, and mend that.")),
             Amendment::Nudge => {
@@ -63,6 +63,7 @@ impl LlmAmend {
             }
             Amendment::RaiseOutputCap => raise_cap(settings(protocol, body)),
             Amendment::Compact => self.compact.is_some_and(|compact| compact(protocol, body)),
+            Amendment::FinishUp(finish) => finish_up(protocol, uri, body, finish),
         }
     }
 }
@@ -73,7 +74,7 @@ impl<B: 'static> Amend<Request<B>> for LlmAmend {
         let mut copy = Auto.replay(request)?;
         let changed = rewrite(&mut copy, |body| {
             let mut body: Map<String, Value> = serde_json::from_slice(body).ok()?;
-            if !self.change(protocol, &mut body, amendment) {
+            if !self.change(protocol, request.uri(), &mut body, amendment) {
                 return None;
             }
             serde_json::to_vec(&body).ok()
@@ -108,6 +109,63 @@ fn raise_cap(body: &mut Map<String, Value>) -> bool {
     let doubled = body[cap].as_u64().unwrap_or_default().saturating_mul(2);
     body.insert(cap.to_owned(), json!(doubled));
     true
+}
+
+/// Withdraws the tools, asks for one answer and a shorter one, and says so.
+fn finish_up(protocol: Protocol, uri: &Uri, body: &mut Map<String, Value>, finish: &FinishUp) -> bool {
+    if !say(protocol, body, &finish.text) {
+        return false;
+    }
+    for key in ["tool_choice", "toolConfig", "tool_config", "functions", "function_call", "parallel_tool_calls", "n"] {
+        body.remove(key);
+    }
+    match (protocol, body.get("tools").is_some()) {
+        // A conversation with tool calls in it is refused without their definitions.
+        (Protocol::Anthropic, true) => drop(body.insert("tool_choice".to_owned(), json!({ "type": "none" }))),
+        _ => drop(body.remove("tools")),
+    }
+    let cap = finish.max_output_tokens;
+    // Gemini says how it is to be answered in an object of its own, and calls its messages `contents`.
+    let inner =
+        ["generationConfig", "generation_config"].into_iter().find(|key| body.get(*key).is_some_and(Value::is_object));
+    match inner {
+        Some(inner) => shorten(body[inner].as_object_mut().expect("it is an object"), "maxOutputTokens", cap),
+        None if body.contains_key("contents") => {
+            drop(body.insert("generationConfig".to_owned(), json!({ "maxOutputTokens": cap })));
+        }
+        None => shorten(body, cap_name(protocol, uri.host()), cap),
+    }
+    // Anthropic refuses a budget for thinking that leaves no room for an answer.
+    let thinks = body.get("thinking").and_then(|it| it.get("budget_tokens")).and_then(Value::as_u64);
+    if thinks.is_some_and(|thinks| thinks >= cap) {
+        body.remove("thinking");
+    }
+    true
+}
+
+/// Lowers the limit on the answer, by whatever name it stands there; sets it as `name` where there is none.
+fn shorten(settings: &mut Map<String, Value>, name: &str, cap: u64) {
+    const NAMES: [&str; 4] = ["max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_tokens"];
+    let mut is_stated = false;
+    for name in NAMES {
+        if let Some(stated) = settings.get(name).and_then(Value::as_u64) {
+            settings.insert(name.to_owned(), json!(stated.min(cap)));
+            is_stated = true;
+        }
+    }
+    if !is_stated {
+        settings.insert(name.to_owned(), json!(cap));
+    }
+}
+
+/// What a server calls the limit on its answers. OpenAI's own newer models refuse the name that most others ask for.
+fn cap_name(protocol: Protocol, host: Option<&str>) -> &'static str {
+    let is_openai = host.is_some_and(|host| host.ends_with(".openai.com") || host.ends_with(".azure.com"));
+    match protocol {
+        Protocol::OpenAiResponses => "max_output_tokens",
+        Protocol::OpenAiChat if is_openai => "max_completion_tokens",
+        _ => "max_tokens",
+    }
 }
 
 /// A model that answered nothing answers nothing again at the same temperature. Only where one is stated: some models

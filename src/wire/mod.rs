@@ -41,8 +41,8 @@ pub use decoder::{Decoder, Progress};
 pub use errors::error_reason;
 pub use finish::FinishReason;
 pub use reading::{Reading, StatedError, ToolCallRead};
-pub(crate) use request::is_usage_only;
 pub use request::{RequestFacts, protocol_of, with_include_usage};
+pub(crate) use request::{is_usage_only, output_cap};
 pub(crate) use rewrite::rewrite;
 pub use sse::SseSplitter;
 

@@ -109,6 +109,35 @@ json::object! {
     }
 }
 
+json::object! {
+    /// What a body says of the length of the answer, and nothing else.
+    Caps {
+        n: Raw<'a> = "n",
+        max_tokens: Raw<'a> = "max_tokens",
+        max_completion_tokens: Raw<'a> = "max_completion_tokens",
+        max_output_tokens: Raw<'a> = "max_output_tokens",
+        inner: Obj<InnerCaps<'a>> = "generationConfig",
+        inner_snake: Obj<InnerCaps<'a>> = "generation_config",
+    }
+}
+
+json::object! {
+    /// Where Gemini says it.
+    InnerCaps {
+        camel: Raw<'a> = "maxOutputTokens",
+        snake: Raw<'a> = "max_output_tokens",
+    }
+}
+
+/// The limit on the output of all answers that are asked for, in tokens, read without allocating.
+pub(crate) fn output_cap(body: &[u8]) -> Option<u64> {
+    let Obj(caps) = json::read::<Obj<Caps<'_>>>(body).ok()?;
+    let Caps { n, max_tokens, max_completion_tokens, max_output_tokens, inner, inner_snake } = caps?;
+    let inner = inner.0.or(inner_snake.0).and_then(|inner| inner.camel.or(inner.snake));
+    let cap = [max_output_tokens, max_completion_tokens, max_tokens, inner].into_iter().find_map(json::count)?;
+    Some(cap.saturating_mul(json::count(n).unwrap_or(1).max(1)))
+}
+
 impl RequestFacts {
     /// Reads a request; `None` where its body is not one JSON object, or says a thing twice.
     pub fn read(protocol: Protocol, path: &str, body: &[u8]) -> Option<Self> {

@@ -4,7 +4,7 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 
 use crate::{
-    amend::{Amend, Amendment},
+    amend::{Amend, Amendment, FinishUp},
     body::in_memory::readable,
     wire::LlmAmend,
 };
@@ -110,4 +110,47 @@ fn what_cannot_be_changed_is_left_alone() {
     assert_eq!(amended("https://api.openai.com/v1/embeddings", &body, &warn()), None);
     let garbage = Request::post(CHAT).body("not json".to_owned()).expect("a request");
     assert!(LlmAmend::new().amend(&garbage, &warn()).is_none());
+}
+
+fn finish(uri: &str, body: &Value) -> Value {
+    amended(uri, body, &Amendment::FinishUp(FinishUp::new("Finish.", 100))).expect("changed")
+}
+
+#[test]
+fn a_run_is_finished_without_tools_and_with_what_is_left() {
+    let user = json!({ "role": "user", "content": "Hi" });
+    let tools = json!([{ "type": "function", "function": { "name": "f" } }]);
+    let body = json!({ "messages": [user], "tools": tools, "tool_choice": "auto", "parallel_tool_calls": true });
+    let told = json!([{ "role": "user", "content": "Hi\n\nFinish." }]);
+    assert_eq!(finish(CHAT, &body), json!({ "messages": told, "max_completion_tokens": 100 }));
+    let other = "https://api.example/v1/chat/completions";
+    assert_eq!(finish(other, &body), json!({ "messages": told, "max_tokens": 100 }));
+
+    let body = json!({ "input": "Hi", "tools": [{ "type": "function", "name": "f" }], "tool_choice": "required" });
+    assert_eq!(finish(RESPONSES, &body), json!({ "input": "Hi\n\nFinish.", "max_output_tokens": 100 }));
+}
+
+#[test]
+fn a_shorter_limit_of_the_request_stays() {
+    let body = json!({ "messages": [], "max_tokens": 50 });
+    assert_eq!(finish(CHAT, &body)["max_tokens"], 50);
+    let body = json!({ "messages": [], "max_tokens": 5_000 });
+    assert_eq!(finish(CHAT, &body)["max_tokens"], 100);
+}
+
+#[test]
+fn tools_that_a_conversation_has_used_stay_defined_and_are_not_to_be_called() {
+    let result = json!({ "type": "tool_result", "tool_use_id": "t", "content": "7" });
+    let body = json!({
+        "messages": [{ "role": "user", "content": [result] }],
+        "tools": [{ "name": "f" }],
+        "tool_choice": { "type": "any" },
+        "max_tokens": 5_000,
+        "thinking": { "type": "enabled", "budget_tokens": 2_000 },
+    });
+    let body = finish(MESSAGES, &body);
+    assert_eq!((&body["tool_choice"], &body["max_tokens"]), (&json!({ "type": "none" }), &json!(100)));
+    assert!(body["tools"].is_array() && body.get("thinking").is_none());
+    assert_eq!(body["messages"][0]["content"][1]["text"], "Finish.");
+    assert!(finish(MESSAGES, &json!({ "messages": [], "max_tokens": 9 })).get("tool_choice").is_none());
 }
