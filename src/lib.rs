@@ -154,6 +154,7 @@ pub mod human;
 pub mod identify;
 mod keyed;
 mod lock;
+pub mod loop_detector;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub mod provider;
@@ -166,6 +167,7 @@ mod teller;
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub mod testing;
 pub mod timeout;
+mod tool;
 mod verdict;
 mod violation;
 #[cfg(feature = "wire")]
@@ -179,6 +181,7 @@ pub use classify::{Auto, classify_fn, classify_http};
 pub use config_error::ConfigError;
 pub use error::{Advice, Error, Failure, Refusal, Rejected};
 pub use identify::IdentifyLayer;
+pub use loop_detector::{LoopDetectorLayer, LoopPolicy};
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub use provider::{ProviderConfig, ProviderLayer};
@@ -187,6 +190,7 @@ pub use respond::RespondLayer;
 pub use retry::{RetryLayer, RetryPolicy};
 pub use semantic_breaker::{BreakerHandle, SemanticBreakerLayer, TripCard};
 pub use timeout::{TimeoutConfig, TimeoutLayer};
+pub use tool::{ToolCall, ToolOutput};
 pub use verdict::{Usage, Verdict};
 pub use violation::{Violation, Violations};
 

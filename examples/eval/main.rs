@@ -4,11 +4,12 @@
 //! cargo run --release --all-features --example eval -- wire --chunk 7 < exchanges.jsonl
 //! ```
 
+mod loops;
 mod wire;
 
 use std::{error::Error, process::ExitCode};
 
-const USAGE: &str = "usage: eval wire [--chunk N]   (exchanges as JSON Lines on stdin)";
+const USAGE: &str = "usage: eval wire [--chunk N]   (exchanges as JSON Lines on stdin)\n       eval loops             (runs, the same way)";
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> ExitCode {
@@ -25,6 +26,7 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     match arguments {
+        ["loops"] => loops::run().await,
         ["wire"] => wire::run(0).await,
         ["wire", "--chunk", size] => wire::run(size.parse()?).await,
         _ => Err(USAGE.into()),

@@ -1,0 +1,176 @@
+//! Calls a run made, with the digests of what they brought, and never what they carried.
+
+use tokio::time::Instant;
+
+use super::{Outcome, OutcomeKind, Step};
+
+/// So many calls are known at a time; then the one that was made longest ago is forgotten.
+const KNOWN: usize = 64;
+/// So many writes, and so many failures.
+const WRITES: usize = 16;
+
+/// What is known of the calls of a run.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    known: Vec<Known>,
+    /// Successful writes and their results since the user spoke. What is among them changes nothing a second time.
+    writes: Vec<(u64, u64)>,
+    /// Calls that failed, how, and how often: no write and no word of the user makes it forgotten.
+    failures: Vec<(u64, u64, u32)>,
+}
+
+/// A call that was made since something changed.
+#[derive(Debug)]
+pub(super) struct Known {
+    key: u64,
+    pub(super) result: u64,
+    kind: OutcomeKind,
+    /// How often it brought this result, in different steps.
+    count: u32,
+    /// How often it was refused.
+    refusals: u32,
+    pub(super) refused_at: Option<u32>,
+    /// The step it was made in last.
+    pub(super) step: u32,
+    /// The news there was when it had its result.
+    pub(super) news: u32,
+    pub(super) answered_at: Instant,
+    pub(super) changed_at: Instant,
+}
+
+/// What a result is to the call that brought it.
+pub(super) struct Settled {
+    pub(super) is_new: bool,
+    pub(super) times: u32,
+}
+
+impl Known {
+    pub(super) const fn times(&self) -> u32 {
+        self.count + self.refusals
+    }
+
+    /// A failure that may pass is tried once more than others.
+    fn grace(&self) -> u32 {
+        u32::from(self.kind == OutcomeKind::Transient)
+    }
+
+    pub(super) fn is_repeated(&self, repeats: u32) -> bool {
+        self.count >= repeats.saturating_add(self.grace())
+    }
+
+    /// It was asked once more than is warned of: other calls in between do not excuse it any more.
+    pub(super) fn is_overdue(&self, repeats: u32) -> bool {
+        self.times() > repeats.saturating_add(self.grace())
+    }
+
+    pub(super) const fn refuse(&mut self, step: u32) {
+        self.refusals += 1;
+        self.refused_at = Some(step);
+        self.step = step;
+    }
+}
+
+impl Memory {
+    pub(super) fn get(&mut self, key: u64) -> Option<&mut Known> {
+        self.known.iter_mut().find(|known| known.key == key)
+    }
+
+    pub(super) fn settle(&mut self, made: &Step, step: u32, outcome: &Outcome, now: Instant) -> Settled {
+        let Some(known) = self.get(made.key) else {
+            room(&mut self.known, KNOWN, |known| known.step);
+            self.known.push(Known {
+                key: made.key,
+                result: outcome.digest,
+                kind: outcome.kind,
+                count: 1,
+                refusals: 0,
+                refused_at: None,
+                step,
+                news: 0,
+                answered_at: now,
+                changed_at: now,
+            });
+            return Settled { is_new: true, times: 1 };
+        };
+        let is_new = known.result != outcome.digest;
+        known.answered_at = now;
+        if is_new {
+            known.result = outcome.digest;
+            known.kind = outcome.kind;
+            known.count = 1;
+            known.refusals = 0;
+            known.refused_at = None;
+            known.changed_at = now;
+        } else if known.step != step {
+            known.count = known.count.saturating_add(1);
+        }
+        known.step = known.step.max(step);
+        Settled { is_new, times: known.times() }
+    }
+
+    pub(super) fn mark(&mut self, key: u64, news: u32) {
+        if let Some(known) = self.get(key) {
+            known.news = news;
+        }
+    }
+
+    /// How often the call failed in this way. A success makes it none.
+    pub(super) fn failures(&mut self, key: u64, outcome: &Outcome) -> u32 {
+        let at = self.failures.iter().position(|failure| failure.0 == key);
+        match (at, outcome.kind) {
+            (None, OutcomeKind::Good) => 0,
+            (Some(at), OutcomeKind::Good) => {
+                self.failures.swap_remove(at);
+                0
+            }
+            (Some(at), _) => {
+                let (_, digest, count) = &mut self.failures[at];
+                *count = if *digest == outcome.digest { count.saturating_add(1) } else { 1 };
+                *digest = outcome.digest;
+                *count
+            }
+            (None, _) => {
+                room(&mut self.failures, WRITES, |failure| failure.2);
+                self.failures.push((key, outcome.digest, 1));
+                1
+            }
+        }
+    }
+
+    /// Whether this write was made before with this result; from now on it was.
+    pub(super) fn is_known_write(&mut self, key: u64, digest: u64) -> bool {
+        if self.writes.contains(&(key, digest)) {
+            return true;
+        }
+        if self.writes.len() == WRITES {
+            self.writes.remove(0);
+        }
+        self.writes.push((key, digest));
+        false
+    }
+
+    pub(super) fn forget_all_but(&mut self, key: u64) {
+        self.known.retain(|known| known.key == key);
+    }
+
+    /// Of what was asked before only failures stay known, and as if they had come once.
+    pub(super) fn user_spoke(&mut self) {
+        self.writes.clear();
+        self.known.retain_mut(|known| {
+            known.count = 1;
+            known.refusals = 0;
+            known.refused_at = None;
+            known.kind == OutcomeKind::Failed
+        });
+    }
+}
+
+/// Makes room for one more: the least goes.
+fn room<T>(all: &mut Vec<T>, most: usize, rank: impl Fn(&T) -> u32) {
+    if all.len() < most {
+        return;
+    }
+    if let Some((least, _)) = all.iter().enumerate().min_by_key(|(_, item)| rank(item)) {
+        all.swap_remove(least);
+    }
+}
