@@ -13,7 +13,7 @@ const PLACES: usize = 32;
 const EMPTY: u16 = u16::MAX;
 
 /// The smallest hash of a word at each of 32 places (one permutation MinHash). Order and number of the words make no
-/// difference. Words of eight and more characters with a digit in them are ids, times or hashes: they are left out.
+/// difference. Seconds and milliseconds since 1970 are left out. Other ids are not: another target is another call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sketch([u16; PLACES]);
 
@@ -21,21 +21,25 @@ impl Sketch {
     pub(super) fn of(text: &str) -> Self {
         let bytes = &text.as_bytes()[..text.len().min(LOOKED_AT)];
         let mut places = [EMPTY; PLACES];
-        let (mut hash, mut length, mut has_digit) = (0_u64, 0, false);
+        let (mut hash, mut length, mut digits, mut first) = (0_u64, 0, 0, [0; 2]);
         for byte in bytes.iter().chain(b" ") {
             // A byte of a longer character is a letter to us.
             if byte.is_ascii_alphanumeric() || !byte.is_ascii() {
                 hash = (hash ^ u64::from(byte | 0x20)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+                if length < 2 {
+                    first[length] = *byte;
+                }
                 length += 1;
-                has_digit |= byte.is_ascii_digit();
+                digits += usize::from(byte.is_ascii_digit());
                 continue;
             }
-            if length > 0 && !(length >= 8 && has_digit) {
+            let is_time = length == digits && matches!(length, 10 | 13) && first[0] == b'1' && first[1] >= b'5';
+            if length > 0 && !is_time {
                 let mixed = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
                 let place = &mut places[(mixed >> 59) as usize % PLACES];
                 *place = (*place).min((mixed >> 32) as u16);
             }
-            (hash, length, has_digit) = (0, 0, false);
+            (hash, length, digits) = (0, 0, 0);
         }
         Self(places)
     }
