@@ -96,7 +96,7 @@ refusals! {
         "There is no time left for this call.";
     Repeated "repeated" UseAnother "the run made this call before with the same result, and was warned"
         "You made this same call before, and each time it gave the same result: you have it already. Say what would have to \
-         change for another one, and do something else first.";
+         change for another one, and change that first.";
     PollTooSoon "poll_too_soon" Wait "the tool may be polled, but not so soon after its last answer"
         "It was asked just now, and is not to be asked again so soon.";
     LoopEnded "loop_ended" Stop "the run went in circles in spite of warnings and refusals, and has ended"

@@ -29,7 +29,8 @@ pub(super) struct Known {
     count: u32,
     /// How often it was refused.
     refusals: u32,
-    pub(super) refused_at: Option<u32>,
+    refused_at: Option<u32>,
+    forgiven: bool,
     /// The step it was made in last.
     pub(super) step: u32,
     /// The news there was when it had its result.
@@ -63,10 +64,23 @@ impl Known {
         self.times() > repeats.saturating_add(self.grace())
     }
 
-    pub(super) const fn refuse(&mut self, step: u32) {
+    pub(super) fn was_refused(&self, now: u32) -> bool {
+        self.refused_at.is_some_and(|at| at < now)
+    }
+
+    /// Whether it was refused, and there is news since: then it may come once more. What failed may not: hearing
+    /// something new does not mend it.
+    pub(super) fn is_forgiven(&mut self, news: u32) -> bool {
+        let is_due = self.refused_at.is_some() && self.news != news && self.kind == OutcomeKind::Good && !self.forgiven;
+        self.forgiven |= is_due;
+        is_due
+    }
+
+    pub(super) const fn refuse(&mut self, step: u32, news: u32) {
         self.refusals += 1;
         self.refused_at = Some(step);
         self.step = step;
+        self.news = news;
     }
 }
 
@@ -85,6 +99,7 @@ impl Memory {
                 count: 1,
                 refusals: 0,
                 refused_at: None,
+                forgiven: false,
                 step,
                 news: 0,
                 answered_at: now,
@@ -100,6 +115,7 @@ impl Memory {
             known.count = 1;
             known.refusals = 0;
             known.refused_at = None;
+            known.forgiven = false;
             known.changed_at = now;
         } else if known.step != step {
             known.count = known.count.saturating_add(1);
@@ -160,6 +176,7 @@ impl Memory {
             known.count = 1;
             known.refusals = 0;
             known.refused_at = None;
+            known.forgiven = false;
             known.kind == OutcomeKind::Failed
         });
     }

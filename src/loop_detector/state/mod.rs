@@ -122,14 +122,17 @@ impl Run {
         if !is_useless || known.step == self.step {
             return Decision::Pass;
         }
+        // The agent was told to do something else, and did.
+        if known.is_forgiven(self.news) {
+            return Decision::Pass;
+        }
         let found = Found::new(Rule::Repeat, times, known.result);
-        let was_refused =
-            self.refused_at.is_some_and(|at| at < self.step) || known.refused_at.is_some_and(|at| at < self.step);
+        let was_refused = self.refused_at.is_some_and(|at| at < self.step) || known.was_refused(self.step);
         if may_end && (was_refused || self.refusals >= policy.refusals) {
             self.ended = Some(found);
             return Decision::End(found);
         }
-        known.refuse(self.step);
+        known.refuse(self.step, self.news);
         self.refusals += 1;
         self.refused_at = Some(self.step);
         Decision::Refuse(found)
