@@ -64,6 +64,10 @@ impl Known {
         self.times() > repeats.saturating_add(self.grace())
     }
 
+    pub(super) fn is_refused_in(&self, step: u32) -> bool {
+        self.refused_at == Some(step)
+    }
+
     pub(super) fn was_refused(&self, now: u32) -> bool {
         self.refused_at.is_some_and(|at| at < now)
     }
@@ -85,6 +89,11 @@ impl Known {
 }
 
 impl Memory {
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        self.known.len() + self.writes.len() + self.failures.len()
+    }
+
     pub(super) fn get(&mut self, key: u64) -> Option<&mut Known> {
         self.known.iter_mut().find(|known| known.key == key)
     }

@@ -81,6 +81,12 @@ impl Run {
         (self.step, self.warnings, self.refusals)
     }
 
+    /// How many things are remembered.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        self.memory.size() + self.lines.size() + self.near.size()
+    }
+
     /// Forgets everything; what is still under way belongs to nobody.
     pub(super) fn close(&mut self) {
         *self = Self { epoch: self.epoch.wrapping_add(1), is_over: true, ..Self::default() };
@@ -119,7 +125,8 @@ impl Run {
                     || (known.is_overdue(policy.repeats) && self.step - known.step <= policy.window)
             }
         };
-        if !is_useless || known.step == self.step {
+        let is_refused_now = known.is_refused_in(self.step);
+        if !is_useless || (known.step == self.step && !is_refused_now) {
             return Decision::Pass;
         }
         // The agent was told to do something else, and did.
@@ -127,6 +134,9 @@ impl Run {
             return Decision::Pass;
         }
         let found = Found::new(Rule::Repeat, times, known.result);
+        if is_refused_now {
+            return Decision::Refuse(found);
+        }
         let was_refused = self.refused_at.is_some_and(|at| at < self.step) || known.was_refused(self.step);
         if may_end && (was_refused || self.refusals >= policy.refusals) {
             self.ended = Some(found);
@@ -197,6 +207,7 @@ impl Run {
     /// A write changed something: what was read before may read otherwise now.
     fn progress(&mut self, key: u64) {
         self.memory.forget_all_but(key);
+        self.lines = Lines::default();
         self.near = Near::default();
         self.refusals = 0;
         self.refused_at = None;

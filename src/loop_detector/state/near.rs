@@ -25,6 +25,11 @@ struct Read {
 }
 
 impl Near {
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        self.last.len()
+    }
+
     /// A read had its result. How many of the last ones were nearly the same, with itself.
     pub(super) fn add(&mut self, made: &Step, step: u32, outcome: &Outcome, policy: &LoopPolicy) -> u32 {
         let is_near = |read: &&Read| {

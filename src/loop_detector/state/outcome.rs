@@ -31,6 +31,7 @@ pub(super) struct Lines(Vec<Line>);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line {
     tool: u64,
+    key: u64,
     step: u32,
     has_failed: bool,
     digest: u64,
@@ -42,10 +43,16 @@ pub(super) struct Line {
 }
 
 impl Lines {
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn add(&mut self, made: &Step, step: u32, outcome: &Outcome) -> Line {
         let has_failed = outcome.kind != OutcomeKind::Good;
         let fresh = Line {
             tool: made.tool,
+            key: made.key,
             step,
             has_failed,
             digest: outcome.digest,
@@ -64,9 +71,11 @@ impl Lines {
         // A batch is one step.
         let more = u32::from(line.step != step);
         let is_same = line.has_failed == has_failed && line.digest == outcome.digest;
+        // Repeated reads are another rule's; writes that all bring "done" are many writes.
+        let counts = has_failed || (line.key != made.key && !made.is_write && made.pollable.is_none());
         let is_alike = line.has_failed && has_failed && line.shape.is_some() && line.shape == outcome.shape;
         *line = Line {
-            same: if is_same { line.same.saturating_add(more) } else { 1 },
+            same: if is_same { line.same.saturating_add(if counts { more } else { 0 }) } else { 1 },
             alike: if is_alike { line.alike.saturating_add(more) } else { 1 },
             ..fresh
         };
