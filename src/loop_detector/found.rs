@@ -16,7 +16,7 @@ pub enum Rule {
     Near,
     /// One tool gives one answer to whatever it is asked.
     SameAnswer,
-    /// The same call fails in the same way, whatever is written in between.
+    /// The same call keeps failing: in whatever way, or in the same way whatever is written in between.
     Futile,
 }
 
@@ -54,8 +54,8 @@ impl Rule {
                  another answer would look like, and whether this tool can give it."
             }
             Self::Futile => {
-                "THINK: This call still fails in the same way, in spite of what you changed in between. Before the \
-                 next change, say what the failure means, and check that what you change is what it is about."
+                "THINK: This call keeps failing. Before you make it again, or change something for it, say what the \
+                 failure means, and check that what you change is what it is about."
             }
         }
     }

@@ -27,6 +27,8 @@ pub(super) struct Known {
     kind: OutcomeKind,
     /// How often it brought this result, in different steps.
     count: u32,
+    /// How often running it failed, in whatever way.
+    failed: u32,
     /// How often it was refused.
     refusals: u32,
     refused_at: Option<u32>,
@@ -42,7 +44,10 @@ pub(super) struct Known {
 /// What a result is to the call that brought it.
 pub(super) struct Settled {
     pub(super) is_new: bool,
+    /// It is known, and what it brings has changed: the world did.
+    pub(super) is_change: bool,
     pub(super) times: u32,
+    pub(super) failed: u32,
 }
 
 impl Known {
@@ -99,6 +104,7 @@ impl Memory {
     }
 
     pub(super) fn settle(&mut self, made: &Step, step: u32, outcome: &Outcome, now: Instant) -> Settled {
+        let has_failed = outcome.kind != OutcomeKind::Good;
         let Some(known) = self.get(made.key) else {
             room(&mut self.known, KNOWN, |known| known.step);
             self.known.push(Known {
@@ -106,6 +112,7 @@ impl Memory {
                 result: outcome.digest,
                 kind: outcome.kind,
                 count: 1,
+                failed: u32::from(has_failed),
                 refusals: 0,
                 refused_at: None,
                 forgiven: false,
@@ -114,9 +121,14 @@ impl Memory {
                 answered_at: now,
                 changed_at: now,
             });
-            return Settled { is_new: true, times: 1 };
+            return Settled { is_new: true, is_change: false, times: 1, failed: u32::from(has_failed) };
         };
         let is_new = known.result != outcome.digest;
+        let is_change = is_new && !has_failed && known.kind == OutcomeKind::Good;
+        known.failed = match has_failed {
+            true => known.failed.saturating_add(u32::from(known.step != step)),
+            false => 0,
+        };
         known.answered_at = now;
         if is_new {
             known.result = outcome.digest;
@@ -130,7 +142,7 @@ impl Memory {
             known.count = known.count.saturating_add(1);
         }
         known.step = known.step.max(step);
-        Settled { is_new, times: known.times() }
+        Settled { is_new, is_change, times: known.times(), failed: known.failed }
     }
 
     pub(super) fn mark(&mut self, key: u64, news: u32) {
@@ -183,6 +195,7 @@ impl Memory {
         self.writes.clear();
         self.known.retain_mut(|known| {
             known.count = 1;
+            known.failed = 1;
             known.refusals = 0;
             known.refused_at = None;
             known.forgiven = false;

@@ -175,19 +175,27 @@ impl Run {
         let line = self.lines.add(step, ticket.step, outcome);
         is_news &= !line.is_old_failure;
         let (line, ends) = line.found(outcome, policy);
-        let futile = self.memory.failures(step.key, outcome);
-        let futile = (futile >= policy.futile).then(|| Found::new(Rule::Futile, futile, outcome.digest));
+        let futile = match self.memory.failures(step.key, outcome) {
+            times if times >= policy.futile => Some(times),
+            _ => (known.failed > policy.repeats + grace).then_some(known.failed),
+        };
+        let futile = futile.map(|times| Found::new(Rule::Futile, times, outcome.digest));
         let near = if step.is_write || step.pollable.is_some() {
             0
         } else {
             self.near.add(step, ticket.step, outcome, policy)
         };
         let near = (near >= policy.near).then(|| Found::new(Rule::Near, near, outcome.digest));
+        if known.is_change {
+            self.changed(step.key);
+        }
         if step.is_write && outcome.kind == OutcomeKind::Good {
             if self.memory.is_known_write(step.key, outcome.digest) {
                 is_news = false;
             } else if is_news {
-                self.progress(step.key);
+                self.changed(step.key);
+                self.lines = Lines::default();
+                self.near = Near::default();
             }
         }
         if is_news {
@@ -204,11 +212,9 @@ impl Run {
         Some(found)
     }
 
-    /// A write changed something: what was read before may read otherwise now.
-    fn progress(&mut self, key: u64) {
+    /// A write changed something, or a read shows that something did: what else was read may read otherwise now.
+    fn changed(&mut self, key: u64) {
         self.memory.forget_all_but(key);
-        self.lines = Lines::default();
-        self.near = Near::default();
         self.refusals = 0;
         self.refused_at = None;
     }
