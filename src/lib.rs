@@ -8,6 +8,7 @@
 //!             │                                        │
 //!      RespondLayer           on servers: errors become answers
 //!      IdentifyLayer          names the call once      IdentifyLayer
+//!             │               no going in circles      LoopDetectorLayer
 //!      RetryLayer             attempts it again        RetryLayer
 //!      BulkheadLayer          waits for its turn       BulkheadLayer
 //!      SemanticBreakerLayer   sends it or refuses it   SemanticBreakerLayer
@@ -35,6 +36,8 @@
 //! | a write must stay stopped until somebody looked | [`BreakerHandle`]: `pending_writes`, `reconciled` |
 //! | a call fails now and then, and would not the next time | [`RetryLayer`]: by reason, within a budget |
 //! | an answer is empty, too long or breaks its schema | [`RetryLayer::amend`], with [`LlmAmend`] for models |
+//! | an agent makes the same call over and over, or goes in circles | [`LoopDetectorLayer`]: warns, refuses, ends the run |
+//! | an agent polls a tool as fast as it can, and should | [`loop_detector::Pollable`]: paced, and for so long |
 //! | one kind of agent takes all connections, and the others wait for it | [`BulkheadLayer`]: limits and a queue a class |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
@@ -102,6 +105,7 @@
 //! | [`retry`] | | attempts a failed call again, where that can help and can do no harm |
 //! | [`amend`] | | changes a request so that it fares better |
 //! | [`bulkhead`] | | limits how many calls of an agent class run at a time |
+//! | [`loop_detector`] | | warns, refuses and ends runs that go in circles |
 //! | [`timeout`] | | ends a call whose answer takes too long, head and body |
 //! | [`identify`] | | says once what a request is |
 //! | [`respond`] | | errors as HTTP problems and gRPC statuses |

@@ -83,7 +83,7 @@ fn hasher(kind: Kind) -> impl Hasher {
 
 impl<'a> Digest<'a> {
     fn new(canonical: &'a Canonical, text: &'a str) -> Self {
-        Self { json: Json::new(text), volatile: &canonical.volatile, members: Vec::new() }
+        Self { json: Json::new(text), volatile: &canonical.volatile, members: Vec::with_capacity(8) }
     }
 
     fn whole(&mut self) -> Option<u64> {

@@ -66,21 +66,22 @@ impl<'a> Json<'a> {
         self.peek()?;
         self.byte(b'"')?;
         let begin = self.at;
-        let is_special = |byte: &u8| matches!(byte, b'"' | b'\\');
-        self.at += self.bytes[begin..].iter().position(is_special)?;
-        let plain = &self.bytes[begin..self.at];
+        self.at += plain(&self.bytes[begin..])?;
+        let text = &self.bytes[begin..self.at];
         if self.byte(b'"').is_some() {
-            return Some(plain);
+            return Some(text);
         }
         self.scratch.clear();
-        self.scratch.extend_from_slice(plain);
+        self.scratch.reserve(self.bytes.len() - begin);
+        self.scratch.extend_from_slice(text);
         loop {
-            let byte = self.next()?;
-            match byte {
+            match self.next()? {
                 b'"' => return Some(&self.scratch),
-                b'\\' => self.escape()?,
-                byte => self.scratch.push(byte),
+                _ => self.escape()?,
             }
+            let begin = self.at;
+            self.at += plain(&self.bytes[begin..])?;
+            self.scratch.extend_from_slice(&self.bytes[begin..self.at]);
         }
     }
 
@@ -161,4 +162,24 @@ impl<'a> Json<'a> {
         self.at += 1;
         byte
     }
+}
+
+/// How many bytes come before the next quote or backslash, eight at a time; `None` where there is neither.
+fn plain(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    // The lowest bit set is the high bit of the first byte that is `byte`; higher ones may be wrong.
+    let hits = |word: u64, byte: u8| {
+        let differs = word ^ (ONES * u64::from(byte));
+        differs.wrapping_sub(ONES) & !differs & (ONES << 7)
+    };
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = hits(word, b'"') | hits(word, b'\\');
+        if found != 0 {
+            return Some(at * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let found = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    Some(words.len() * 8 + found)
 }

@@ -85,6 +85,14 @@ impl Known {
         is_due
     }
 
+    const fn renew(&mut self, count: u32) {
+        self.count = count;
+        self.failed = count;
+        self.refusals = 0;
+        self.refused_at = None;
+        self.forgiven = false;
+    }
+
     pub(super) const fn refuse(&mut self, step: u32, news: u32) {
         self.refusals += 1;
         self.refused_at = Some(step);
@@ -123,8 +131,9 @@ impl Memory {
             });
             return Settled { is_new: true, is_change: false, times: 1, failed: u32::from(has_failed) };
         };
-        let is_new = known.result != outcome.digest;
-        let is_change = is_new && !has_failed && known.kind == OutcomeKind::Good;
+        let differs = known.result != outcome.digest;
+        let is_new = differs || known.count == 0;
+        let is_change = differs && !has_failed && known.kind == OutcomeKind::Good;
         known.failed = match has_failed {
             true => known.failed.saturating_add(u32::from(known.step != step)),
             false => 0,
@@ -137,7 +146,9 @@ impl Memory {
             known.refusals = 0;
             known.refused_at = None;
             known.forgiven = false;
-            known.changed_at = now;
+            if differs {
+                known.changed_at = now;
+            }
         } else if known.step != step {
             known.count = known.count.saturating_add(1);
         }
@@ -186,19 +197,18 @@ impl Memory {
         false
     }
 
-    pub(super) fn forget_all_but(&mut self, key: u64) {
-        self.known.retain(|known| known.key == key);
+    /// Something changed: what is known may be asked again, and whether it brings the same tells whether it changed too.
+    pub(super) fn renew_all_but(&mut self, key: u64) {
+        for known in self.known.iter_mut().filter(|known| known.key != key) {
+            known.renew(0);
+        }
     }
 
     /// Of what was asked before only failures stay known, and as if they had come once.
     pub(super) fn user_spoke(&mut self) {
         self.writes.clear();
         self.known.retain_mut(|known| {
-            known.count = 1;
-            known.failed = 1;
-            known.refusals = 0;
-            known.refused_at = None;
-            known.forgiven = false;
+            known.renew(known.count.min(1));
             known.kind == OutcomeKind::Failed
         });
     }

@@ -214,7 +214,7 @@ impl Run {
 
     /// A write changed something, or a read shows that something did: what else was read may read otherwise now.
     fn changed(&mut self, key: u64) {
-        self.memory.forget_all_but(key);
+        self.memory.renew_all_but(key);
         self.refusals = 0;
         self.refused_at = None;
     }

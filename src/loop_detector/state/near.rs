@@ -24,6 +24,9 @@ struct Read {
     got: Sketch,
 }
 
+#[cfg(test)]
+pub(super) const SIZE: usize = size_of::<Read>();
+
 impl Near {
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
@@ -36,6 +39,7 @@ impl Near {
             read.tool == made.tool
                 && read.step != step
                 && step.saturating_sub(read.step) <= policy.window
+                && read.got.has_numbers_of(&outcome.words)
                 && read.got.likeness(&outcome.words) >= RESULTS
                 && read.asked.likeness(&made.words) >= ARGUMENTS
         };

@@ -42,6 +42,9 @@ pub(super) struct Line {
     pub(super) is_old_failure: bool,
 }
 
+#[cfg(test)]
+pub(super) const SIZE: usize = size_of::<Line>();
+
 impl Lines {
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {

@@ -249,6 +249,12 @@ fn what_came_before_the_user_spoke_says_nothing_afterwards() {
     assert_eq!(run.call("read", "a", "text"), Passed);
 }
 
+#[test]
+fn a_run_is_small() {
+    let most = 64 * size_of::<memory::Known>() + 16 * (near::SIZE + outcome::SIZE + size_of::<(u64, u64, u32)>() * 2);
+    assert!(most + size_of::<Run>() < 12 << 10, "{most}");
+}
+
 #[derive(Debug, Clone)]
 struct Any {
     tool: u8,
