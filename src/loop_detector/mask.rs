@@ -45,7 +45,7 @@ fn volatile(text: &[u8]) -> usize {
     let length = match text[0] {
         b'0' if text.get(1) == Some(&b'x') => address(text),
         b'0'..=b'9' => uuid(text).max(time(text)).max(epoch(text)).max(duration(text)),
-        b'p' | b'P' => process(text).max(0),
+        b'p' | b'P' => process(text),
         b'a'..=b'f' | b'A'..=b'F' => uuid(text),
         _ => 0,
     };

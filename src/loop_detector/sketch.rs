@@ -87,7 +87,7 @@ impl Sketch {
             empty += u16::from(one & other == EMPTY);
         }
         let all = u32::from(PLACES as u16 - empty);
-        if all == 0 { 100 } else { u32::from(same - empty) * 100 / all }
+        (u32::from(same - empty) * 100).checked_div(all).unwrap_or(100)
     }
 }
 
