@@ -6,6 +6,8 @@
 //! |---|---|---|
 //! | `belay_refusals_total` | counter | `code` |
 //! | `belay_would_refuse_total` | counter | `layer`, `code` |
+//! | `belay_loops_total` | counter | `rule` |
+//! | `belay_loops_unwatched_total`, calls of runs for which there is no room | counter | |
 //! | `belay_alerts_total` | counter | `layer`, `kind` |
 //! | `belay_breaker_transitions_total` | counter | `circuit`, `to`, `signal` |
 //! | `belay_budget_signals_total` | counter | `kind`, `level` |
@@ -19,6 +21,7 @@ use std::fmt;
 use crate::{
     call::Scope,
     error::Rejected,
+    loop_detector::Found,
     semantic_breaker::{Circuit, Signal, State},
     token_budget,
 };
@@ -75,6 +78,8 @@ where
 pub enum Event<'a> {
     /// A circuit of the semantic breaker changed its state.
     Transition(&'a Transition),
+    /// A run repeats itself, and was warned with the result of its last call, or ended by it.
+    Looping(&'a Looping),
     /// A call was refused; nothing was sent.
     Refused(&'a Rejected),
     /// A call would have been refused, but the layer only watches.
@@ -87,6 +92,7 @@ impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Transition(transition) => transition.fmt(f),
+            Self::Looping(looping) => looping.fmt(f),
             Self::Refused(rejected) => write!(f, "refused: {rejected}"),
             Self::WouldRefuse(rejected) => write!(f, "would refuse: {rejected}"),
             Self::Budget(signal) => signal.fmt(f),
@@ -119,6 +125,23 @@ impl fmt::Display for Transition {
             Some(signal) => write!(f, " ({signal})"),
             None => Ok(()),
         }
+    }
+}
+
+/// A run that repeats itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Looping {
+    /// The names of the run, such as `tenant=acme run=7`.
+    pub key: String,
+    /// What was found.
+    pub found: Found,
+}
+
+impl fmt::Display for Looping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.found.is_end { "ended" } else { "warned" };
+        write!(f, "{what} {}: {}", self.key, self.found)
     }
 }
 

@@ -9,6 +9,7 @@
 //!      RespondLayer           on servers: errors become answers
 //!      IdentifyLayer          names the call once      IdentifyLayer
 //!      FallbackLayer          answers in its place   FallbackLayer
+//!             │               no going in circles      LoopDetectorLayer
 //!      RetryLayer             attempts it again        RetryLayer
 //!      TokenBudgetLayer       reserves, then books   TokenBudgetLayer
 //!      RateLimitLayer         keeps to a rate          RateLimitLayer
@@ -45,6 +46,8 @@
 //! | a model is down and another would do, or an honest line | [`FallbackLayer`] |
 //! | a run, a kind of agent or a tenant spends without end | [`TokenBudgetLayer`]: tokens, money, tool calls, time |
 //! | an agent is cut off in the middle of its work | [`TokenBudgetLayer::amend`]: told to finish while there is still room |
+//! | an agent makes the same call over and over, or goes in circles | [`LoopDetectorLayer`]: warns, refuses, ends the run |
+//! | an agent polls a tool as fast as it can, and should | [`loop_detector::Pollable`]: paced, and for so long |
 //! | one kind of agent takes all connections, and the others wait for it | [`BulkheadLayer`]: limits and a queue a class |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
@@ -118,6 +121,7 @@
 //! | [`token_budget`] | | ends a run before it has spent more than it may |
 //! | [`bulkhead`] | | limits how many calls of an agent class run at a time |
 //! | [`idempotency`] | | sends each write once |
+//! | [`loop_detector`] | | warns, refuses and ends runs that go in circles |
 //! | [`timeout`] | | ends a call whose answer takes too long, head and body |
 //! | [`identify`] | | says once what a request is |
 //! | [`respond`] | | errors as HTTP problems and gRPC statuses |
@@ -182,6 +186,7 @@ pub mod idempotency;
 pub mod identify;
 mod keyed;
 mod lock;
+pub mod loop_detector;
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub mod provider;
@@ -205,6 +210,7 @@ mod teller;
 pub mod testing;
 pub mod timeout;
 pub mod token_budget;
+mod tool;
 mod verdict;
 mod violation;
 #[cfg(feature = "wire")]
@@ -220,6 +226,7 @@ pub use error::{Advice, Error, Failure, Refusal, Rejected};
 pub use fallback::FallbackLayer;
 pub use idempotency::{IdempotencyConfig, IdempotencyLayer};
 pub use identify::IdentifyLayer;
+pub use loop_detector::{LoopDetectorLayer, LoopPolicy};
 #[cfg(feature = "wire")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wire")))]
 pub use provider::{ProviderConfig, ProviderLayer};
@@ -239,6 +246,7 @@ pub use semantic_validator::SemanticValidatorLayer;
 pub use stack::{LlmStack, LlmStackConfig};
 pub use timeout::{TimeoutConfig, TimeoutLayer};
 pub use token_budget::{Budget, BudgetHandle, TokenBudgetLayer};
+pub use tool::{ToolCall, ToolOutput};
 pub use verdict::{Usage, Verdict};
 pub use violation::{Violation, Violations};
 

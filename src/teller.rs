@@ -55,12 +55,17 @@ impl Teller {
 
     /// Tells the listener, if there is one.
     pub(crate) fn hear(&self, event: &Event<'_>) {
+        self.hear_with(|listener| listener.on_event(event));
+    }
+
+    /// For events that cost something to make.
+    pub(crate) fn hear_with(&self, tell: impl FnOnce(&dyn Listener)) {
         if !self.heard.load(Ordering::Acquire) {
             return;
         }
         let listener = lock(&self.listener).clone();
         if let Some(listener) = listener {
-            listener.on_event(event);
+            tell(&*listener);
         }
     }
 }

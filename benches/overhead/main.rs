@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo bench --bench overhead                      everything
-//! cargo bench --bench overhead -- --part breakers   or `reading`
+//! cargo bench --bench overhead -- --part breakers   `reading` or `loops`
 //! cargo bench --bench overhead -- --subject NAME --iters N   one subject, N times, nothing measured: for profilers
 //! ```
 //!
@@ -15,6 +15,7 @@
 mod alloc;
 mod breakers;
 mod harness;
+mod loops;
 mod reading;
 mod streams;
 
@@ -43,6 +44,9 @@ fn main() -> ExitCode {
     }
     if part.is_none_or(|part| part == "reading") {
         reading::report();
+    }
+    if part.is_none_or(|part| part == "loops") {
+        loops::report();
     }
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -4,12 +4,13 @@
 //! cargo run --release --all-features --example eval -- wire --chunk 7 < exchanges.jsonl
 //! ```
 
+mod loops;
 mod toolcalls;
 mod wire;
 
 use std::{error::Error, process::ExitCode};
 
-const USAGE: &str = "usage: eval wire [--chunk N] | toolcalls [--strict]   (JSON Lines on stdin)";
+const USAGE: &str = "usage: eval wire [--chunk N] | loops | toolcalls [--strict]   (JSON Lines on stdin)";
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> ExitCode {
@@ -26,6 +27,7 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     match arguments {
+        ["loops"] => loops::run().await,
         ["wire"] => wire::run(0).await,
         ["wire", "--chunk", size] => wire::run(size.parse()?).await,
         ["toolcalls"] => toolcalls::run(false),

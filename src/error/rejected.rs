@@ -114,6 +114,14 @@ refusals! {
         "Something else was sent under this id before.";
     TooManyWrites "too_many_writes" AskHuman "there is no room to remember a further write of this run"
         "This run has made too many changes.";
+    Repeated "repeated" UseAnother "the run made this call before with the same result, and was warned"
+        "You made this same call before, and each time it gave the same result: you have it already. Say what would have to \
+         change for another one, and change that first.";
+    PollTooSoon "poll_too_soon" Wait "the tool may be polled, but not so soon after its last answer"
+        "It was asked just now, and is not to be asked again so soon.";
+    LoopEnded "loop_ended" Stop "the run went in circles in spite of warnings and refusals, and has ended"
+        "This run went on repeating itself after it was warned, and has ended. It has not succeeded. Say what you were trying to do \
+         and what stood in the way.";
     Misconfigured "misconfigured" AskHuman "the layer was given a configuration with an impossible value"
         "This service is set up wrongly.";
     Killed "killed" Stop "the kill switch is on"

@@ -32,6 +32,8 @@ pub(super) const fn of_refusal(refusal: Refusal) -> (StatusCode, Grpc) {
     match refusal {
         Refusal::Gated | Refusal::RateLimit => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),
         Refusal::BulkheadFull | Refusal::BulkheadWait => (StatusCode::SERVICE_UNAVAILABLE, Grpc::ResourceExhausted),
+        Refusal::PollTooSoon => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),
+        Refusal::Repeated | Refusal::LoopEnded => (StatusCode::CONFLICT, Grpc::FailedPrecondition),
         Refusal::DeadlinePassed => (StatusCode::GATEWAY_TIMEOUT, Grpc::DeadlineExceeded),
         Refusal::InProgress => (StatusCode::CONFLICT, Grpc::Aborted),
         Refusal::AlreadyDone | Refusal::InDoubt | Refusal::ActionConflict => {

@@ -42,6 +42,9 @@
 //! | `time_spent` | 402 | 8 RESOURCE_EXHAUSTED |
 //! | `unpriced` | 503 | 9 FAILED_PRECONDITION |
 //! | `deadline_passed` | 504 | 4 DEADLINE_EXCEEDED |
+//! | `repeated` | 409 | 9 FAILED_PRECONDITION |
+//! | `poll_too_soon` | 429 | 8 RESOURCE_EXHAUSTED |
+//! | `loop_ended` | 409 | 9 FAILED_PRECONDITION |
 //! | `misconfigured` | 503 | 9 FAILED_PRECONDITION |
 //! | `killed` | 503 | 9 FAILED_PRECONDITION |
 //!
