@@ -210,12 +210,17 @@ fn add_to_last(body: &mut Map<String, Value>, list: &str, roles: &[&str], part: 
     true
 }
 
-/// Adds a part to what the user said last. Behind a function's results it is a part too: they are of the user's role.
+/// Adds a part to what the user said last. A turn of functions' results takes no words: behind one comes another turn.
 fn say_to_gemini(body: &mut Map<String, Value>, text: &str) -> bool {
     let Some(Value::Array(contents)) = body.get_mut("contents") else { return false };
     let part = json!({ "text": text });
-    let is_user =
-        |last: &&mut Value| matches!(last.get("role").and_then(Value::as_str), None | Some("user" | "function"));
+    let has_results = |last: &Value| {
+        let parts = last.get("parts").and_then(Value::as_array).into_iter().flatten();
+        parts.into_iter().any(|part| part.get("functionResponse").or(part.get("function_response")).is_some())
+    };
+    let is_user = |last: &&mut Value| {
+        matches!(last.get("role").and_then(Value::as_str), None | Some("user")) && !has_results(last)
+    };
     match contents.last_mut().filter(is_user).and_then(|last| last.get_mut("parts")) {
         Some(Value::Array(parts)) => parts.push(part),
         _ => contents.push(json!({ "role": "user", "parts": [part] })),

@@ -131,7 +131,7 @@ fn what_is_said_goes_to_the_user_and_results_stay_with_their_calls() {
     let result = json!({ "role": "user", "parts": [{ "functionResponse": { "name": "a", "response": {} } }] });
     let warn = Amendment::Warn("Bad.".to_owned());
     for (contents, at, parts) in
-        [(json!([user]), 0, 2), (json!([user, model, result]), 2, 2), (json!([user, model]), 2, 1)]
+        [(json!([user]), 0, 2), (json!([user, model, result]), 3, 1), (json!([user, model]), 2, 1)]
     {
         let amended = amended(&contents, &warn).expect("changed");
         let told = &amended["contents"][at];
