@@ -71,6 +71,7 @@ pub(super) enum Admit {
 }
 
 impl Admit {
+    #[inline]
     pub(super) fn permit(self) -> Option<Permit> {
         match self {
             Self::Pass(permit) => Some(permit),
