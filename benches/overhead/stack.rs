@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::Request;
 use tower::{Layer, Service};
 use tower_belay::{
-    BulkheadConfig, BulkheadLayer, Call, Effect, Reason, SemanticBreakerLayer, TripCard,
+    BulkheadConfig, BulkheadLayer, Effect, Reason, SemanticBreakerLayer, TripCard,
     amend::{Amend, Amendment},
-    classify::{ClassifyFn, Judge, classify_fn},
+    classify::{Classifier, classify_fn},
     retry::{RetryLayer, RetryPolicy},
     wire::LlmAmend,
 };
@@ -73,12 +73,9 @@ pub(crate) fn report() -> bool {
 // ===== ours =====
 
 /// Every layer asks the same closures: what the call is, and what came of it.
-type Named = ClassifyFn<ToolAsk, fn(&ToolAsk) -> Call, Judge<u64, fn(&u64) -> Reason>>;
-
-fn named() -> Named {
-    let names: fn(&ToolAsk) -> Call = |ask| ask.0.clone();
-    let judge: fn(&u64) -> Reason = |answer| if *answer == u64::MAX { Reason::EmptyAnswer } else { Reason::Completed };
-    classify_fn(names).replay_clones().judge(judge)
+fn named() -> impl Classifier<ToolAsk, u64, Response = u64> + Clone + Send + Sync {
+    let judge = |answer: &u64| if *answer == u64::MAX { Reason::EmptyAnswer } else { Reason::Completed };
+    classify_fn(|ask: &ToolAsk| ask.0.clone()).replay_clones().judge(judge)
 }
 
 fn retry<S>(inner: S) -> impl Service<ToolAsk, Response = u64> + Clone + Send + Sync + use<S>

@@ -140,13 +140,13 @@ impl Gate {
         self.key.is(key)
     }
 
+    /// Runs at once, if that is plain to see.
     #[inline]
-    pub(super) fn enter(self: &Arc<Self>, deadline: Option<Instant>) -> Entered {
-        if self.count.enter() { Entered::Free(Permit(self.clone())) } else { self.enter_room(deadline) }
+    pub(super) fn pass(self: &Arc<Self>) -> Option<Permit> {
+        self.count.enter().then(|| Permit(self.clone()))
     }
 
-    #[cold]
-    fn enter_room(self: &Arc<Self>, deadline: Option<Instant>) -> Entered {
+    pub(super) fn enter(self: &Arc<Self>, deadline: Option<Instant>) -> Entered {
         let mut room = self.open();
         let max_wait = room.limits().max_wait;
         let entry = room.enter(|| {

@@ -70,16 +70,6 @@ pub(super) enum Admit {
     Refuse(Error),
 }
 
-impl Admit {
-    #[inline]
-    pub(super) fn permit(self) -> Option<Permit> {
-        match self {
-            Self::Pass(permit) => Some(permit),
-            Self::Wait(_) | Self::Refuse(_) => None,
-        }
-    }
-}
-
 impl Shared {
     pub(super) fn new(config: BulkheadConfig) -> Self {
         let invalid = config.validate().err();
@@ -112,9 +102,22 @@ impl Shared {
         let scope = self.scope();
         let key = KeyRef::new(call, scope);
         let gate = match last {
-            Some(gate) if gate.is_of(&key) => gate,
+            Some(gate) if gate.is_of(&key) => {
+                if mode == 0
+                    && let Some(permit) = gate.pass()
+                {
+                    return Admit::Pass(permit);
+                }
+                gate
+            }
             _ => last.insert(self.gate(call, scope)),
         };
+        self.admit_slowly(mode, call, scope, gate)
+    }
+
+    /// Where the class is not that of the call before, or the call may not pass at once.
+    #[cold]
+    fn admit_slowly(&self, mode: u8, call: &Call, scope: Scope, gate: &Arc<Gate>) -> Admit {
         if mode != 0 {
             return self.admit_oddly(mode, call, scope, gate);
         }
@@ -132,7 +135,6 @@ impl Shared {
         }
     }
 
-    #[cold]
     fn admit_oddly(&self, mode: u8, call: &Call, scope: Scope, gate: &Arc<Gate>) -> Admit {
         let invalid = lock(&self.invalid)
             .clone()
