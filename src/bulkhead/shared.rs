@@ -159,6 +159,7 @@ impl Shared {
     }
 
     /// The gate of the call's class, made where there is none.
+    #[cold]
     fn gate(&self, call: &Call, scope: Scope) -> Arc<Gate> {
         let at = At { now: Instant::now(), rules: &() };
         let key = KeyRef::new(call, scope);
@@ -245,6 +246,7 @@ impl Shared {
         all
     }
 
+    #[inline]
     fn scope(&self) -> Scope {
         Scope::from_bits(self.scope.load(Ordering::Acquire))
     }
