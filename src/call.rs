@@ -1,21 +1,19 @@
 //! What a request is, before it is sent: [`Call`], its [`Effect`], and the [`Scope`]s that share state.
 
 mod action;
+mod digest;
 mod key;
 mod scope;
+#[cfg(test)]
+mod tests;
 
-use std::{
-    borrow::Cow,
-    fmt,
-    hash::{BuildHasher, Hasher},
-    sync::{Arc, OnceLock},
-};
+use std::{fmt, sync::Arc};
 
-use hashbrown::DefaultHashBuilder;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 pub use self::action::ActionId;
+use self::digest::{cut, hash_name, keyed_digest};
 pub(crate) use self::key::{KeyBuf, KeyRef, Shown};
 use self::scope::NAMES;
 pub use self::scope::{Name, Scope};
@@ -53,6 +51,12 @@ pub enum Effect {
 #[derive(Clone)]
 pub struct Call {
     names: Option<Arc<Names>>,
+    facts: Facts,
+}
+
+/// All but the names: every layer keeps a call, and this much of it is copied in one go.
+#[derive(Clone, Copy)]
+struct Facts {
     effect: Effect,
     attempt: u32,
     turn: u32,
@@ -62,6 +66,7 @@ pub struct Call {
     repeated: bool,
     estimate: Option<u64>,
     deadline: Option<Instant>,
+    action: Option<ActionId>,
 }
 
 #[derive(Clone, Default)]
@@ -71,7 +76,6 @@ struct Names {
     spans: [(u32, u32); NAMES],
     hashes: [u64; NAMES],
     set: u8,
-    action: Option<ActionId>,
     fingerprint: Option<u64>,
 }
 
@@ -80,14 +84,17 @@ impl Call {
     pub const fn new() -> Self {
         Self {
             names: None,
-            effect: Effect::Sensitive,
-            attempt: 1,
-            turn: 0,
-            step: 0,
-            queue: 0,
-            repeated: false,
-            estimate: None,
-            deadline: None,
+            facts: Facts {
+                effect: Effect::Sensitive,
+                attempt: 1,
+                turn: 0,
+                step: 0,
+                queue: 0,
+                repeated: false,
+                estimate: None,
+                deadline: None,
+                action: None,
+            },
         }
     }
 
@@ -156,51 +163,51 @@ impl Call {
     /// Sets what the call may do.
     #[must_use]
     pub const fn effect(mut self, effect: Effect) -> Self {
-        self.effect = effect;
+        self.facts.effect = effect;
         self
     }
 
     /// Sets which attempt this is; the first is 1.
     #[must_use]
     pub const fn attempt(mut self, attempt: u32) -> Self {
-        self.attempt = attempt;
+        self.facts.attempt = attempt;
         self
     }
 
     /// Sets the turn of the conversation and the step of the run.
     #[must_use]
     pub const fn at_step(mut self, turn: u32, step: u32) -> Self {
-        self.turn = turn;
-        self.step = step;
+        self.facts.turn = turn;
+        self.facts.step = step;
         self
     }
 
     /// Sets how many other calls were queued when this one was let through.
     #[must_use]
     pub const fn queue(mut self, waiting: u32) -> Self {
-        self.queue = waiting;
+        self.facts.queue = waiting;
         self
     }
 
     /// Sets the tokens that the call is expected to use.
     #[must_use]
     pub const fn estimate(mut self, tokens: u64) -> Self {
-        self.estimate = Some(tokens);
+        self.facts.estimate = Some(tokens);
         self
     }
 
     /// Sets the instant after which nobody waits for an answer.
     #[must_use]
     pub fn deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
-        self.deadline = deadline.into();
+        self.facts.deadline = deadline.into();
         self
     }
 
     /// Sets the identity of the intended effect, equal for every attempt at it. A write without one cannot be
     /// reconciled when its outcome is unknown.
     #[must_use]
-    pub fn action(mut self, action: ActionId) -> Self {
-        self.names_mut().action = Some(action);
+    pub const fn action(mut self, action: ActionId) -> Self {
+        self.facts.action = Some(action);
         self
     }
 
@@ -220,42 +227,42 @@ impl Call {
 
     /// What the call may do.
     pub const fn effect_kind(&self) -> Effect {
-        self.effect
+        self.facts.effect
     }
 
     /// Which attempt this is; the first is 1.
     pub const fn attempt_number(&self) -> u32 {
-        self.attempt
+        self.facts.attempt
     }
 
     /// The turn of the conversation.
     pub const fn turn(&self) -> u32 {
-        self.turn
+        self.facts.turn
     }
 
     /// The step of the run.
     pub const fn step(&self) -> u32 {
-        self.step
+        self.facts.step
     }
 
     /// How many other calls were queued when this one was let through.
     pub const fn queue_length(&self) -> u32 {
-        self.queue
+        self.facts.queue
     }
 
     /// The tokens that the call is expected to use.
     pub const fn estimated_tokens(&self) -> Option<u64> {
-        self.estimate
+        self.facts.estimate
     }
 
     /// The instant after which nobody waits for an answer.
     pub const fn deadline_at(&self) -> Option<Instant> {
-        self.deadline
+        self.facts.deadline
     }
 
     /// The identity of the intended effect.
-    pub fn action_id(&self) -> Option<ActionId> {
-        self.names.as_ref()?.action
+    pub const fn action_id(&self) -> Option<ActionId> {
+        self.facts.action
     }
 
     /// What people may quote about this call, where it has an [action](Call::action): the same for every attempt.
@@ -271,7 +278,7 @@ impl Call {
 
     /// Says whether nobody repeats this call yet; from now on somebody does.
     pub(crate) const fn begin_attempts(&mut self) -> bool {
-        !std::mem::replace(&mut self.repeated, true)
+        !std::mem::replace(&mut self.facts.repeated, true)
     }
 
     fn with(mut self, name: Name, value: &str) -> Self {
@@ -305,107 +312,6 @@ impl fmt::Debug for Call {
                 s.field(word, &value);
             }
         }
-        s.field("effect", &self.effect).field("attempt", &self.attempt).finish_non_exhaustive()
-    }
-}
-
-/// The beginning of a name that is too long, with a digest of all of it.
-fn cut(name: &str) -> Cow<'_, str> {
-    const LONGEST: usize = 256;
-    if name.len() <= LONGEST {
-        return Cow::Borrowed(name);
-    }
-    let digest = keyed_digest(name.as_bytes());
-    let mut end = LONGEST - digest.len();
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut cut = String::with_capacity(LONGEST);
-    cut.push_str(&name[..end]);
-    cut.push_str(str::from_utf8(&digest).unwrap_or_default());
-    Cow::Owned(cut)
-}
-
-/// `#` and a hash in hexadecimal digits, keyed for this process.
-fn keyed_digest(bytes: &[u8]) -> [u8; 17] {
-    let hash = secret_seed().hash_one(bytes);
-    let digit = |at: u32| char::from_digit((hash >> (60 - 4 * at)) as u32 & 0xf, 16).unwrap_or('0') as u8;
-    let mut digest = [b'#'; 17];
-    digest[1..].iter_mut().zip(0..).for_each(|(byte, at)| *byte = digit(at));
-    digest
-}
-
-fn hash_name(value: &str) -> u64 {
-    static SEED: OnceLock<DefaultHashBuilder> = OnceLock::new();
-    let mut hasher = SEED.get_or_init(DefaultHashBuilder::default).build_hasher();
-    hasher.write(value.as_bytes());
-    hasher.finish()
-}
-
-/// SipHash with a random key: what it hashes cannot be guessed from the outside.
-fn secret_seed() -> &'static std::hash::RandomState {
-    static SEED: OnceLock<std::hash::RandomState> = OnceLock::new();
-    SEED.get_or_init(std::hash::RandomState::new)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(call: &Call, scope: Scope) -> KeyBuf {
-        KeyRef::new(call, scope).to_owned()
-    }
-
-    #[test]
-    fn setting_a_name_again_replaces_it_and_leaves_clones_alone() {
-        let first = Call::to("one");
-        let second = first.clone().target("two");
-        assert_eq!((first.name(Name::Target), second.name(Name::Target)), (Some("one"), Some("two")));
-        let plain = Call::to("two");
-        assert!(KeyRef::new(&second, Scope::TARGET).to_owned().is(&KeyRef::new(&plain, Scope::TARGET)));
-    }
-
-    #[test]
-    fn of_a_long_name_little_is_kept_and_it_is_still_another_name() {
-        for letter in ["a", "\u{e9}", "\u{1f980}"] {
-            let name = letter.repeat(10 << 20);
-            let (call, same, other) = (Call::to(&name), Call::to(&name), Call::to(&format!("{name}!")));
-            let kept = call.name(Name::Target).expect("it is set");
-            assert!(kept.len() <= 256 && kept.starts_with(&letter.repeat(50)), "{kept}");
-            assert!(key(&call, Scope::TARGET).is(&KeyRef::new(&same, Scope::TARGET)));
-            assert!(!key(&call, Scope::TARGET).is(&KeyRef::new(&other, Scope::TARGET)));
-            assert!(call.names.expect("names").text.capacity() < 1_024);
-        }
-        let name = "n".repeat(256);
-        assert_eq!(Call::to(&name).name(Name::Target), Some(&*name));
-    }
-
-    #[test]
-    fn no_name_can_be_taken_for_a_line_or_a_name_beside_it() {
-        let shown = |name: &str| key(&Call::to("crm").operation(name), Scope::TARGET | Scope::OPERATION).to_string();
-        assert_eq!(shown("openai/gpt-4o:free"), "target=crm operation=openai/gpt-4o:free");
-        for hostile in
-            ["a\nERROR killed", "a\0b", "\u{202e}b", "a tenant=acme", "\u{1b}[2J", "a=b", "\"", "", "a, tenant b"]
-        {
-            let line = shown(hostile);
-            assert_eq!(line, format!("target=crm operation={hostile:?}"));
-            assert!(line.chars().all(|c| c == ' ' || c.is_ascii_graphic()), "{line:?}");
-            let call = Call::to("crm").operation(hostile);
-            let refused =
-                crate::Rejected::new("semantic_breaker", crate::Refusal::Open, Scope::TARGET, &call).to_string();
-            assert!(refused.ends_with(&format!(", operation {hostile:?})")), "{refused}");
-        }
-    }
-
-    #[test]
-    fn a_secret_is_not_kept() {
-        let call = Call::new().credential_secret(b"sk-very-secret");
-        assert!(!format!("{call:?}").contains("secret"));
-        let expected = format!("#{:016x}", secret_seed().hash_one(&b"sk-very-secret"[..]));
-        assert_eq!(call.name(Name::Credential), Some(&*expected));
-        assert_eq!(
-            call.name(Name::Credential),
-            Call::new().credential_secret(b"sk-very-secret").name(Name::Credential)
-        );
+        s.field("effect", &self.facts.effect).field("attempt", &self.facts.attempt).finish_non_exhaustive()
     }
 }

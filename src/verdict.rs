@@ -134,11 +134,13 @@ impl Verdict {
     }
 
     /// The class of the reason.
+    #[inline]
     pub const fn class(&self) -> Class {
         self.reason.class()
     }
 
     /// Whether the call was answered as asked.
+    #[inline]
     pub const fn is_success(&self) -> bool {
         self.reason.is_success()
     }

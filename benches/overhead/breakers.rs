@@ -62,20 +62,19 @@ fn groups() -> Vec<Group> {
             title: "closed, one hot key, a request of two words: what is left is the breaker itself",
             contended: true,
             subjects: vec![
-                Box::new(OverTool { name: "bare_tool", service: Tool }),
-                Box::new(OverTool {
-                    name: "unkeyed_breaker_tool",
-                    service: guard_tool(TripCard::default(), |_| Call::new()),
-                }),
-                Box::new(OverTool {
-                    name: "keyed_breaker_tool",
-                    service: guard_tool(TripCard::default(), |ask| ask.0.clone()),
-                }),
-                Box::new(OverTool {
-                    name: "keyed_breaker_timed_tool",
-                    service: guard_tool(timed(), |ask| ask.0.clone()),
-                }),
-                Box::new(OverTool { name: "tower_resilience_tool", service: tower_resilience_tool() }),
+                OverTool::boxed("bare_tool", Effect::ReadOnly, Tool),
+                OverTool::boxed(
+                    "unkeyed_breaker_tool",
+                    Effect::ReadOnly,
+                    guard_tool(TripCard::default(), |_| Call::new()),
+                ),
+                OverTool::boxed(
+                    "keyed_breaker_tool",
+                    Effect::ReadOnly,
+                    guard_tool(TripCard::default(), |ask| ask.0.clone()),
+                ),
+                OverTool::boxed("keyed_breaker_timed_tool", Effect::ReadOnly, guard_tool(timed(), |ask| ask.0.clone())),
+                OverTool::boxed("tower_resilience_tool", Effect::ReadOnly, tower_resilience_tool()),
             ],
         },
         Group {
@@ -104,7 +103,9 @@ pub(crate) fn subjects() -> Vec<Box<dyn Subject>> {
 }
 
 /// What a subject may allocate, and how many instructions it may take, a call above the first of its group.
-const BUDGETS: &[(&str, f64, f64)] = &[
+pub(crate) type Budget = (&'static str, f64, f64);
+
+const BUDGETS: &[Budget] = &[
     ("passing", 0.0, 0.0),
     ("unkeyed_breaker", 0.0, 660.0),
     ("keyed_breaker", 0.0, 770.0),
@@ -145,8 +146,13 @@ pub(crate) fn report() -> bool {
         shown(theirs.and_then(|c| c.contended), 1),
     );
 
+    kept(BUDGETS, cost)
+}
+
+/// Whether each of `budgets` was kept; says which was not.
+pub(crate) fn kept(budgets: &[Budget], cost: impl Fn(&str) -> Option<Cost>) -> bool {
     let mut kept = true;
-    for &(name, allocations, instructions) in BUDGETS {
+    for &(name, allocations, instructions) in budgets {
         let cost = cost(name).expect("a budget names a subject");
         // A fraction of an instruction is the harness's own.
         if cost.allocations > allocations || cost.instructions.is_some_and(|spent| spent > instructions + 0.5) {
@@ -356,9 +362,10 @@ where
 
 /// A tool in process, whose requests and answers are a word or two.
 #[derive(Clone)]
-struct Tool;
+pub(crate) struct Tool;
 
-struct ToolAsk(Call, u64);
+#[derive(Clone)]
+pub(crate) struct ToolAsk(pub(crate) Call, u64);
 
 impl Service<ToolAsk> for Tool {
     type Response = u64;
@@ -374,9 +381,19 @@ impl Service<ToolAsk> for Tool {
     }
 }
 
-struct OverTool<S> {
+pub(crate) struct OverTool<S> {
     name: &'static str,
+    effect: Effect,
     service: S,
+}
+
+impl<S> OverTool<S>
+where
+    S: Service<ToolAsk, Response = u64> + Clone + Send + Sync + 'static,
+{
+    pub(crate) fn boxed(name: &'static str, effect: Effect, service: S) -> Box<dyn Subject> {
+        Box::new(Self { name, effect, service })
+    }
 }
 
 impl<S> Subject for OverTool<S>
@@ -389,7 +406,7 @@ where
 
     fn caller(&self) -> Caller {
         let mut service = self.service.clone();
-        let call = Call::to("orders").operation("status").tenant("acme").effect(Effect::ReadOnly);
+        let call = Call::to("orders").operation("status").tenant("acme").agent("helper").effect(self.effect);
         Box::new(move |times| {
             let mut cx = Context::from_waker(Waker::noop());
             for n in 0..times {

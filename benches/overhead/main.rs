@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo bench --bench overhead                      everything
-//! cargo bench --bench overhead -- --part breakers   `reading` or `loops`
+//! cargo bench --bench overhead -- --part breakers   or `stack`, `reading`, `loops`
 //! cargo bench --bench overhead -- --subject NAME --iters N   one subject, N times, nothing measured: for profilers
 //! ```
 //!
@@ -17,6 +17,7 @@ mod breakers;
 mod harness;
 mod loops;
 mod reading;
+mod stack;
 mod streams;
 
 use std::process::ExitCode;
@@ -42,6 +43,9 @@ fn main() -> ExitCode {
     if part.is_none_or(|part| part == "breakers") {
         kept = breakers::report();
     }
+    if part.is_none_or(|part| part == "stack") {
+        kept &= stack::report();
+    }
     if part.is_none_or(|part| part == "reading") {
         reading::report();
     }
@@ -52,7 +56,11 @@ fn main() -> ExitCode {
 }
 
 fn run_one(name: &str, iterations: usize) -> ExitCode {
-    let subjects: Vec<Box<dyn Subject>> = breakers::subjects().into_iter().chain(reading::subjects()).collect();
+    let subjects: Vec<Box<dyn Subject>> =
+        [breakers::subjects(), stack::subjects(), stack::amending(), reading::subjects()]
+            .into_iter()
+            .flatten()
+            .collect();
     let Some(subject) = subjects.iter().find(|subject| subject.name() == name) else {
         eprintln!("no such subject; there are:");
         subjects.iter().for_each(|subject| eprintln!("  {}", subject.name()));

@@ -60,6 +60,14 @@ impl Completion {
         Self { first: None }
     }
 
+    /// Drops it, which costs nothing where nobody is to be told.
+    #[inline]
+    pub(crate) fn ignored(self) {
+        if self.first.is_none() {
+            std::mem::forget(self);
+        }
+    }
+
     /// Whether nobody is to be told.
     pub const fn is_none(&self) -> bool {
         self.first.is_none()

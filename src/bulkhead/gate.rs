@@ -1,9 +1,10 @@
 //! The calls of one class, and the guards of those that run and those that wait.
 
 use std::{
+    ops::{Deref, DerefMut},
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
 };
@@ -19,13 +20,80 @@ use crate::{
     lock::lock,
 };
 
-/// The calls of one class, behind a lock that no other class takes.
+/// The calls of one class, behind a lock that no other class takes; while nobody waits they pass without it.
+///
+/// In this order, so that the names, which every call compares, lie apart from the count, which every call changes.
+#[repr(C)]
 pub(super) struct Gate {
-    key: KeyBuf,
+    count: Count,
+    room: Mutex<Room<Waker>>,
     class: Option<Box<str>>,
     /// For want of room it is also the gate of other classes.
     shared: AtomicBool,
-    room: Mutex<Room<Waker>>,
+    key: KeyBuf,
+}
+
+/// How many calls run, beside the limit up to which the next may run without asking the room, in one word:
+///
+/// | bit 63 | bits 62 to 32 | bits 31 to 0 |
+/// |---|---|---|
+/// | the room has the count: somebody waits, or has the lock | the limit | how many run |
+struct Count(AtomicU64);
+
+const IN_ROOM: u64 = 1 << 63;
+const LONGEST: u32 = u32::MAX >> 1;
+
+impl Count {
+    const fn word(in_flight: u32, max_concurrent: u32) -> u64 {
+        let limit = if max_concurrent < LONGEST { max_concurrent } else { LONGEST };
+        (limit as u64) << 32 | in_flight as u64
+    }
+
+    /// One more runs, if that is plain to see.
+    #[inline]
+    fn enter(&self) -> bool {
+        self.change(|word| ((word as u32) < (word >> 32) as u32).then_some(word + 1))
+    }
+
+    /// One less runs, if nobody is to be woken.
+    #[inline]
+    fn leave(&self) -> bool {
+        self.change(|word| Some(word - 1))
+    }
+
+    #[inline]
+    fn change(&self, change: impl Fn(u64) -> Option<u64>) -> bool {
+        let change = |word| if word & IN_ROOM == 0 { change(word) } else { None };
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
+    }
+}
+
+/// The room with the count in it. It goes back when the lock does, if nobody waits.
+struct Opened<'a> {
+    count: &'a Count,
+    room: MutexGuard<'a, Room<Waker>>,
+}
+
+impl Deref for Opened<'_> {
+    type Target = Room<Waker>;
+
+    fn deref(&self) -> &Room<Waker> {
+        &self.room
+    }
+}
+
+impl DerefMut for Opened<'_> {
+    fn deref_mut(&mut self) -> &mut Room<Waker> {
+        &mut self.room
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        let waits = if self.room.queued() > 0 { IN_ROOM } else { 0 };
+        let word = Count::word(self.room.in_flight(), self.room.limits().max_concurrent);
+        self.count.0.store(waits | word, Ordering::Release);
+    }
 }
 
 /// The leave to run. Dropping it lets the next one run.
@@ -50,11 +118,20 @@ impl Gate {
         let class = call.name(Name::Agent);
         let room = Room::new(config.limits(class));
         Self {
-            key: (*key).to_owned(),
+            count: Count(AtomicU64::new(Count::word(0, room.limits().max_concurrent))),
+            room: Mutex::new(room),
             class: class.map(Into::into),
             shared: AtomicBool::new(false),
-            room: Mutex::new(room),
+            key: (*key).to_owned(),
         }
+    }
+
+    /// Takes the lock, and the count into the room.
+    fn open(&self) -> Opened<'_> {
+        let mut room = lock(&self.room);
+        // Whoever comes now sees that the count is here, and waits for the lock.
+        room.set_in_flight(self.count.0.fetch_or(IN_ROOM, Ordering::AcqRel) as u32);
+        Opened { count: &self.count, room }
     }
 
     /// Whether this is the gate of `key`, and was made for it.
@@ -63,8 +140,14 @@ impl Gate {
         self.key.is(key)
     }
 
+    /// Runs at once, if that is plain to see.
+    #[inline]
+    pub(super) fn pass(self: &Arc<Self>) -> Option<Permit> {
+        self.count.enter().then(|| Permit(self.clone()))
+    }
+
     pub(super) fn enter(self: &Arc<Self>, deadline: Option<Instant>) -> Entered {
-        let mut room = lock(&self.room);
+        let mut room = self.open();
         let max_wait = room.limits().max_wait;
         let entry = room.enter(|| {
             let until = Instant::now().checked_add(max_wait);
@@ -80,7 +163,7 @@ impl Gate {
 
     /// Runs whatever the limits say, and tells whether they would have refused.
     pub(super) fn enter_anyway(self: &Arc<Self>) -> (Permit, bool) {
-        let would_refuse = lock(&self.room).enter_anyway();
+        let would_refuse = self.open().enter_anyway();
         (Permit(self.clone()), would_refuse)
     }
 
@@ -98,21 +181,23 @@ impl Gate {
     }
 
     fn set_limits(&self, limits: Limits) {
-        let wakers = lock(&self.room).set_limits(limits);
+        let wakers = self.open().set_limits(limits);
         wakers.into_iter().for_each(Waker::wake);
     }
 
     /// How many run and how many wait.
     pub(super) fn counts(&self) -> (u32, u32) {
-        let room = lock(&self.room);
+        let room = self.open();
         (room.in_flight(), room.queued())
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let next = lock(&self.0.room).leave();
-        next.into_iter().for_each(Waker::wake);
+        if !self.0.count.leave() {
+            let next = self.0.open().leave();
+            next.into_iter().for_each(Waker::wake);
+        }
     }
 }
 
@@ -120,7 +205,7 @@ impl Place {
     /// Ready when the turn of this place has come, with the permit and how many others wait.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Permit, u32)> {
         let gate = self.gate.take().expect("polled after it was ready");
-        let mut room = lock(&gate.room);
+        let mut room = gate.open();
         match room.waker(self.ticket) {
             Some(waker) => {
                 match waker {
@@ -143,7 +228,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(gate) = self.gate.take() {
-            let next = lock(&gate.room).give_up(self.ticket);
+            let next = gate.open().give_up(self.ticket);
             next.into_iter().for_each(Waker::wake);
         }
     }

@@ -12,10 +12,11 @@ use tower_service::Service;
 use super::{
     ResponseFuture,
     future::{Held, Waiting},
-    gate::Gate,
+    gate::{Gate, Permit, Place},
     shared::{Admit, Shared},
 };
 use crate::{
+    call::Call,
     classify::{Auto, Classifier},
     coverage::{Coverage, Guard, Part},
     error::Error,
@@ -80,6 +81,20 @@ impl<S: fmt::Debug, C> fmt::Debug for Bulkhead<S, C> {
     }
 }
 
+impl<S: Clone, C> Bulkhead<S, C> {
+    #[cold]
+    fn waiting<F, Req>(
+        &self,
+        request: Req,
+        call: Call,
+        permit: Option<Permit>,
+        place: Option<Place>,
+    ) -> ResponseFuture<S, F, Req, C> {
+        let held = Held::new(self.local.clone(), call, permit);
+        ResponseFuture::waiting(Waiting::new(self.inner.clone(), request, held, place))
+    }
+}
+
 // === impl Service ===
 
 impl<S, C, Req> Service<Req> for Bulkhead<S, C>
@@ -104,11 +119,13 @@ where
     fn call(&mut self, request: Req) -> Self::Future {
         let call = self.local.classifier.classify(&request);
         let readiness = mem::replace(&mut self.readiness, Readiness::NotAsked);
-        let admit = self.local.shared.admit(&call, &mut self.last);
-        if let (Admit::Pass(_), Readiness::Inner) = (&admit, readiness) {
-            let inner = self.inner.call(request);
-            return ResponseFuture::calling(inner, Held::new(self.local.clone(), call, admit.permit()));
-        }
+        let admit = match self.local.shared.admit(&call, &mut self.last) {
+            Admit::Pass(permit) if readiness == Readiness::Inner => {
+                let inner = self.inner.call(request);
+                return ResponseFuture::calling(inner, Held::new(self.local.clone(), call, Some(permit)));
+            }
+            admit => admit,
+        };
         // A service that was ready keeps what it reserved until it is called or dropped. This call is not sent now,
         // so the ready service makes room for a fresh clone; one that waits asks its own when its turn has come.
         let fresh = self.inner.clone();
@@ -116,14 +133,8 @@ where
         drop(ready);
         match admit {
             Admit::Refuse(error) => ResponseFuture::refused(error),
-            admit => {
-                let (place, permit) = match admit {
-                    Admit::Wait(place) => (Some(place), None),
-                    admit => (None, admit.permit()),
-                };
-                let held = Held::new(self.local.clone(), call, permit);
-                ResponseFuture::waiting(Waiting::new(self.inner.clone(), request, held, place))
-            }
+            Admit::Pass(permit) => self.waiting(request, call, Some(permit), None),
+            Admit::Wait(place) => self.waiting(request, call, None, Some(place)),
         }
     }
 }

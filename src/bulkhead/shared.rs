@@ -71,15 +71,6 @@ pub(super) enum Admit {
     Refuse(Error),
 }
 
-impl Admit {
-    pub(super) fn permit(self) -> Option<Permit> {
-        match self {
-            Self::Pass(permit) => Some(permit),
-            Self::Wait(_) | Self::Refuse(_) => None,
-        }
-    }
-}
-
 impl Shared {
     pub(super) fn new(config: BulkheadConfig) -> Self {
         let invalid = config.validate().err();
@@ -112,9 +103,22 @@ impl Shared {
         let scope = self.scope();
         let key = KeyRef::new(call, scope);
         let gate = match last {
-            Some(gate) if gate.is_of(&key) => gate,
+            Some(gate) if gate.is_of(&key) => {
+                if mode == 0
+                    && let Some(permit) = gate.pass()
+                {
+                    return Admit::Pass(permit);
+                }
+                gate
+            }
             _ => last.insert(self.gate(call, scope)),
         };
+        self.admit_slowly(mode, call, scope, gate)
+    }
+
+    /// Where the class is not that of the call before, or the call may not pass at once.
+    #[cold]
+    fn admit_slowly(&self, mode: u8, call: &Call, scope: Scope, gate: &Arc<Gate>) -> Admit {
         if mode != 0 {
             return self.admit_oddly(mode, call, scope, gate);
         }
@@ -132,7 +136,6 @@ impl Shared {
         }
     }
 
-    #[cold]
     fn admit_oddly(&self, mode: u8, call: &Call, scope: Scope, gate: &Arc<Gate>) -> Admit {
         let invalid = lock(&self.invalid)
             .clone()
@@ -157,6 +160,7 @@ impl Shared {
     }
 
     /// The gate of the call's class, made where there is none.
+    #[cold]
     fn gate(&self, call: &Call, scope: Scope) -> Arc<Gate> {
         let at = At { now: Instant::now(), rules: &() };
         let key = KeyRef::new(call, scope);
@@ -253,6 +257,7 @@ impl Shared {
         }
     }
 
+    #[inline]
     fn scope(&self) -> Scope {
         Scope::from_bits(self.scope.load(Ordering::Acquire))
     }

@@ -52,6 +52,11 @@ impl<W> Room<W> {
         self.in_flight
     }
 
+    /// How many run by another count, which was kept while nobody waited.
+    pub(super) const fn set_in_flight(&mut self, in_flight: u32) {
+        self.in_flight = in_flight;
+    }
+
     pub(super) fn queued(&self) -> u32 {
         self.waiting.len() as u32
     }

@@ -12,6 +12,8 @@ use super::{
 pub(crate) struct KeyRef<'a> {
     names: Option<&'a Names>,
     bits: u16,
+    /// Which of the names that the scope asks for the call has.
+    set: u8,
     hash: u64,
 }
 
@@ -37,8 +39,10 @@ impl<'a> KeyRef<'a> {
     #[inline]
     fn of(names: Option<&'a Names>, bits: u16) -> Self {
         let mut hash = u64::from(bits) ^ 0x9e37_79b9_7f4a_7c15;
+        let mut set = 0;
         if let Some(names) = names {
-            let mut rest = bits as u8 & names.set;
+            set = bits as u8 & names.set;
+            let mut rest = set;
             while rest != 0 {
                 let index = rest.trailing_zeros() as usize;
                 rest &= rest - 1;
@@ -47,7 +51,7 @@ impl<'a> KeyRef<'a> {
                 hash ^= hash >> 32;
             }
         }
-        Self { names, bits, hash }
+        Self { names, bits, set, hash }
     }
 
     pub(crate) const fn hash(&self) -> u64 {
@@ -57,7 +61,7 @@ impl<'a> KeyRef<'a> {
     fn part(&self, index: usize) -> Option<&'a str> {
         let names = self.names?;
         let (start, end) = names.spans[index];
-        (names.set & self.bits as u8 & (1 << index) != 0).then(|| &names.text[start as usize..end as usize])
+        (self.set & (1 << index) != 0).then(|| &names.text[start as usize..end as usize])
     }
 
     /// The tenant that the key nests under.
@@ -74,7 +78,7 @@ impl<'a> KeyRef<'a> {
                 *end = text.len() as u32;
             }
         }
-        KeyBuf { text: text.into_boxed_str(), ends, bits: self.bits, hash: self.hash }
+        KeyBuf { text: text.into_boxed_str(), ends, bits: self.bits, set: self.set, hash: self.hash }
     }
 }
 
@@ -85,6 +89,7 @@ pub(crate) struct KeyBuf {
     /// Where each name ends; `u32::MAX` where it is absent.
     ends: [u32; NAMES],
     bits: u16,
+    set: u8,
     hash: u64,
 }
 
@@ -104,20 +109,26 @@ impl KeyBuf {
         }
     }
 
+    #[inline]
     pub(crate) fn is(&self, key: &KeyRef<'_>) -> bool {
-        if self.hash != key.hash || self.bits != key.bits {
+        if self.hash != key.hash || self.bits != key.bits || self.set != key.set {
             return false;
         }
-        let mut start = 0;
-        self.ends.iter().enumerate().all(|(index, end)| match (*end, key.part(index)) {
-            (u32::MAX, None) => true,
-            (u32::MAX, Some(_)) | (_, None) => false,
-            (end, Some(part)) => {
-                let stored = &self.text[start..end as usize];
-                start = end as usize;
-                stored == part
+        let Some(names) = key.names else { return true };
+        let (stored, given) = (self.text.as_bytes(), names.text.as_bytes());
+        let (mut start, mut rest) = (0, key.set);
+        while rest != 0 {
+            let index = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let (from, to) = names.spans[index];
+            let end = self.ends[index] as usize;
+            // A name that would lie outside of its text is in no key.
+            match (stored.get(start..end), given.get(from as usize..to as usize)) {
+                (Some(stored), Some(given)) if stored == given => start = end,
+                _ => return false,
             }
-        })
+        }
+        true
     }
 }
 

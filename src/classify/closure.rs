@@ -153,7 +153,8 @@ impl<Res> ClassifyResponse<Res> for Plain {
         Head::Decided(Verdict::new(Reason::Completed))
     }
 
-    fn watch(&self, _: &Call, response: Res, _: Completion) -> Res {
+    fn watch(&self, _: &Call, response: Res, completion: Completion) -> Res {
+        completion.ignored();
         response
     }
 }
@@ -193,7 +194,8 @@ where
         Head::Decided((self.judge)(response).into())
     }
 
-    fn watch(&self, _: &Call, response: Res, _: Completion) -> Res {
+    fn watch(&self, _: &Call, response: Res, completion: Completion) -> Res {
+        completion.ignored();
         response
     }
 }

@@ -19,6 +19,7 @@ impl Budget {
     }
 
     /// A call was begun.
+    #[inline]
     pub(super) fn earn(&self, policy: &RetryPolicy) {
         let most = u64::from(policy.budget_reserve) * RETRY;
         // A full budget is only read: healthy callers do not write to what they share.

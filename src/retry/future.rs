@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    mem,
     pin::Pin,
     sync::{Arc, PoisonError},
     task::{Context, Poll, ready},
@@ -165,11 +166,11 @@ where
                 shared.repeats(&verdict, self.attempt);
                 if amended.is_some() {
                     // Another request is another intent.
-                    self.call = self.call.clone().action(ActionId::fresh());
+                    self.call = mem::take(&mut self.call).action(ActionId::fresh());
                     self.copy = amended;
                 }
                 self.attempt += 1;
-                self.call = self.call.clone().attempt(self.attempt);
+                self.call = mem::take(&mut self.call).attempt(self.attempt);
                 self.last = Some(verdict);
                 Ok(wait)
             }

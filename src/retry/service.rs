@@ -24,8 +24,10 @@ pub struct Retry<S, C = Auto, A = NoAmend> {
     local: Arc<Local<S, C, A>>,
 }
 
-/// What the calls of one clone of a service share. The inner service is kept to be cloned when a call is attempted
-/// again, so that a call that is not costs no clone.
+/// What the calls of one clone of a service share, on cache lines of its own: one count for all clones would be
+/// written to by every call. The inner service is kept to be cloned when a call is attempted again, so that a call that
+/// is not costs no clone.
+#[repr(align(128))]
 pub(super) struct Local<S, C, A> {
     pub(super) shared: Arc<Shared>,
     pub(super) classifier: C,

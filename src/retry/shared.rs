@@ -54,6 +54,7 @@ impl Shared {
     }
 
     /// A call was begun.
+    #[inline]
     pub(super) fn begin(&self) {
         self.budget.earn(&self.policy);
     }

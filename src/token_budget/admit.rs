@@ -28,7 +28,7 @@ impl<C, A, E> Local<C, A, E> {
         call: &Call,
         path: &Path,
         budget: &Budget,
-    ) -> Result<(Req, Reservation), Rejected>
+    ) -> Result<(Req, Reservation), Box<Rejected>>
     where
         A: Amend<Req>,
         E: Estimate<Req>,
@@ -64,7 +64,7 @@ impl<C, A, E> Local<C, A, E> {
             denied => Err((denied, account)),
         };
         sent.map_err(|(denied, account)| {
-            rejected(denied, account, call, now).expect("only work is put off, and this is no work any more")
+            Box::new(rejected(denied, account, call, now).expect("only work is put off, and this is no work any more"))
         })
     }
 

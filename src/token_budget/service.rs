@@ -149,7 +149,7 @@ where
                         let held = Held::new(self.local.clone(), call, reservation);
                         return ResponseFuture::calling(self.inner.call(request), held);
                     }
-                    Err(rejected) => rejected,
+                    Err(rejected) => *rejected,
                 }
             }
             _ => shared.misconfigured(&call),

@@ -78,11 +78,12 @@ impl Cell {
     /// writes are stopped.
     pub(crate) fn is_clean(&self, now: Instant, card: &TripCard) -> bool {
         const IDLE: Duration = Duration::from_secs(86_400);
-        let settled = self.changed.is_none_or(|changed| now >= later(changed, card.max_cool_down));
-        let idle = now >= later(self.seen, IDLE);
+        let settled = || self.changed.is_none_or(|changed| now >= later(changed, card.max_cool_down));
+        let idle = || now >= later(self.seen, IDLE);
         let is_known = || self.evidence.counts(now, card).unknown_writes == 0;
-        let may_go = |idle| idle && (self.is_closed(now) || (self.circuit != Circuit::Writes && self.is_untested(now)));
-        (self.is_closed(now) && settled && self.evidence.is_clear(now, card)) || (may_go(idle) && is_known())
+        let is_closed = self.is_closed(now);
+        let may_go = || is_closed || (self.circuit != Circuit::Writes && self.is_untested(now));
+        (is_closed && settled() && self.evidence.is_clear(now, card)) || (idle() && may_go() && is_known())
     }
 
     /// Whether the cell may be dropped for want of room: closed, nothing held, nothing to reconcile. An actor or a

@@ -15,11 +15,14 @@ impl Cell {
     /// does not.
     pub(super) fn tick(&mut self, moment: &mut Moment<'_>) {
         const DISORDER: Duration = Duration::from_secs(1);
-        let back = self.seen.saturating_duration_since(moment.now);
-        if back > DISORDER {
-            self.rewind(back);
-        } else {
-            moment.now = moment.now.max(self.seen);
+        // Compared before it is subtracted, since a refusal costs little more than this.
+        if moment.now < self.seen {
+            let back = self.seen.saturating_duration_since(moment.now);
+            if back > DISORDER {
+                self.rewind(back);
+            } else {
+                moment.now = self.seen;
+            }
         }
         self.seen = moment.now;
         if let Some(Forced::Open { until: Some(until) }) = self.forced
