@@ -20,7 +20,7 @@ const EFFORT: Effort = Effort { rounds: 201, iterations: 2_000 };
 const AMEND_EFFORT: Effort = Effort { rounds: 21, iterations: 200 };
 
 /// Above `stack3_bare`: allocations and instructions a call.
-const BUDGETS: &[Budget] = &[("stack3", 0.0, 1_200.0), ("stack3_write", 0.0, 1_200.0)];
+const BUDGETS: &[Budget] = &[("stack3", 0.0, 1_200.0), ("stack3_write", 0.0, 1_400.0)];
 
 pub(crate) fn subjects() -> Vec<Box<dyn Subject>> {
     vec![
