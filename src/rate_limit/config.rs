@@ -53,6 +53,15 @@ pub struct Rates {
     pub tokens_per_minute: Option<u64>,
 }
 
+/// The limits of one key, with nothing left open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) requests: Option<u64>,
+    pub(super) tokens: Option<u64>,
+    pub(super) default_estimate: u64,
+    pub(super) max_wait: Duration,
+}
+
 impl Default for RateLimitConfig {
     fn default() -> Self {
         Self {
@@ -130,11 +139,13 @@ impl RateLimitConfig {
         self
     }
 
-    pub(super) fn rates(&self, model: Option<&str>) -> Rates {
+    pub(super) fn limits(&self, model: Option<&str>) -> Limits {
         let own = model.and_then(|model| self.models.get(model)).copied().unwrap_or_default();
-        Rates {
-            requests_per_minute: own.requests_per_minute.or(self.requests_per_minute),
-            tokens_per_minute: own.tokens_per_minute.or(self.tokens_per_minute),
+        Limits {
+            requests: own.requests_per_minute.or(self.requests_per_minute),
+            tokens: own.tokens_per_minute.or(self.tokens_per_minute),
+            default_estimate: self.default_estimate,
+            max_wait: self.max_wait,
         }
     }
 

@@ -15,7 +15,10 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tower::BoxError;
 use tower_service::Service;
 
-use super::{limiter::Share, service::Local, shared::Admit};
+use super::{
+    limiter::{Place, Share},
+    service::Local,
+};
 use crate::{
     body::{Completion, End, WatchedBody},
     call::Call,
@@ -27,7 +30,7 @@ use crate::{
 pin_project! {
     /// The future of a call through a [`RateLimit`](super::RateLimit).
     ///
-    /// Dropping it before the call was sent gives back what it took.
+    /// Dropping it gives up its place among those who wait.
     pub struct ResponseFuture<S, F, Req, C> {
         #[pin]
         state: State<S, F, Req, C>,
@@ -53,30 +56,32 @@ pub(super) struct Held<C> {
 }
 
 impl<C> Held<C> {
-    pub(super) fn new(local: Arc<Local<C>>, call: Call, share: Share) -> Self {
+    pub(super) const fn new(local: Arc<Local<C>>, call: Call, share: Share) -> Self {
         Self { local, call, share: Some(share) }
     }
+}
+
+/// Whether a call that was not sent yet has had its turn.
+pub(super) enum Turn {
+    Awaited(Place),
+    Come(Share),
+}
+
+struct Unsent<Req, C> {
+    request: Req,
+    local: Arc<Local<C>>,
+    call: Call,
+    turn: Turn,
 }
 
 pin_project! {
     /// A call that waits for its turn, and then for the inner service.
     pub(super) struct Waiting<S, Req, C> {
         service: S,
-        request: Option<Req>,
         // None once it was sent.
-        held: Option<Held<C>>,
-        since: Instant,
+        unsent: Option<Unsent<Req, C>>,
         #[pin]
         sleep: Option<Sleep>,
-    }
-
-    impl<S, Req, C> PinnedDrop for Waiting<S, Req, C> {
-        fn drop(this: Pin<&mut Self>) {
-            // It was not sent.
-            if let Some(share) = this.project().held.as_mut().and_then(|held| held.share.take()) {
-                share.give_back();
-            }
-        }
     }
 }
 
@@ -84,9 +89,8 @@ pin_project! {
 type Sent<F, C> = Result<(F, Held<C>), Error>;
 
 impl<S, Req, C> Waiting<S, Req, C> {
-    pub(super) fn new(service: S, request: Req, held: Held<C>, at: Option<Instant>) -> Self {
-        let (since, sleep) = (Instant::now(), at.map(sleep_until));
-        Self { service, request: Some(request), held: Some(held), since, sleep }
+    pub(super) const fn new(service: S, request: Req, local: Arc<Local<C>>, call: Call, turn: Turn) -> Self {
+        Self { service, unsent: Some(Unsent { request, local, call, turn }), sleep: None }
     }
 
     fn poll_sent(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Sent<S::Future, C>>
@@ -95,25 +99,33 @@ impl<S, Req, C> Waiting<S, Req, C> {
         S::Error: Into<BoxError>,
     {
         let mut this = self.project();
-        while let Some(sleep) = this.sleep.as_mut().as_pin_mut() {
-            ready!(sleep.poll(cx));
-            this.sleep.set(None);
-            let held = this.held.as_mut().expect("polled after it was ready");
-            let share = held.share.take().expect("a call that waits has its share");
-            match held.local.shared.again(&held.call, *this.since, share) {
-                Admit::Now(share) => held.share = Some(share),
-                Admit::At(share, at) => {
-                    held.share = Some(share);
-                    this.sleep.set(Some(sleep_until(at)));
+        let unsent = this.unsent.as_mut().expect("polled after it was ready");
+        while let Turn::Awaited(place) = &mut unsent.turn {
+            let again = match place.turn(cx) {
+                Ok(share) => {
+                    unsent.turn = Turn::Come(share);
+                    break;
                 }
-                Admit::Refuse(error) => return Poll::Ready(Err(error)),
+                Err(again) => again,
+            };
+            if Instant::now() >= place.until {
+                return Poll::Ready(Err(unsent.local.shared.waited_too_long(&unsent.call, place)));
+            }
+            match this.sleep.as_mut().as_pin_mut() {
+                Some(sleep) if sleep.deadline() == again => {}
+                Some(sleep) => sleep.reset(again),
+                None => this.sleep.set(Some(sleep_until(again))),
+            }
+            if let Some(sleep) = this.sleep.as_mut().as_pin_mut() {
+                ready!(sleep.poll(cx));
             }
         }
         ready!(this.service.poll_ready(cx)).map_err(|error| Error::from_boxed(error.into()))?;
-        let (Some(request), Some(held)) = (this.request.take(), this.held.take()) else {
-            panic!("polled after it was ready")
+        let Some(Unsent { request, local, call, turn: Turn::Come(mut share) }) = this.unsent.take() else {
+            unreachable!("its turn has come")
         };
-        Poll::Ready(Ok((this.service.call(request), held)))
+        share.sent();
+        Poll::Ready(Ok((this.service.call(request), Held::new(local, call, share))))
     }
 }
 
@@ -168,7 +180,7 @@ fn answered<Res: 'static, C: ClassifyResponse<Res>>(held: &mut Held<C>, response
     let Held { local, call, share } = held;
     let Some(share) = share.take() else { return local.classifier.watch(call, response, Completion::none()) };
     if let Some(response) = (&response as &dyn Any).downcast_ref::<Response<WatchedBody>>() {
-        share.limiter().hear(response.headers(), Instant::now());
+        share.limiter().hear(response.headers());
     }
     let completion = match local.classifier.head(call, &response) {
         Head::Decided(verdict) => {
@@ -177,7 +189,7 @@ fn answered<Res: 'static, C: ClassifyResponse<Res>>(held: &mut Held<C>, response
         }
         Head::Provisional(_) | Head::Open => {
             let mut owed = Some(share);
-            // Abandoned, what it took stays taken.
+            // Dropped without a verdict, what it took stays taken.
             Completion::new(move |end: End<'_>| {
                 if let (End::Over(verdict), Some(share)) = (end, owed.take()) {
                     share.settle(verdict);
@@ -190,8 +202,11 @@ fn answered<Res: 'static, C: ClassifyResponse<Res>>(held: &mut Held<C>, response
 
 fn failed<C: ClassifyError>(held: &mut Held<C>, error: Error) -> Error {
     let Some(share) = held.share.take() else { return error };
-    if error.rejected().is_some() {
-        share.give_back();
+    if let Some(rejected) = error.rejected() {
+        // Unless somebody further in repeats calls, and an attempt before this one was sent.
+        if rejected.last_verdict().is_none() {
+            share.give_back();
+        }
         return error;
     }
     let verdict = held.local.classifier.error(&held.call, &error);

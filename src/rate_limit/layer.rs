@@ -93,12 +93,23 @@ impl RateLimitHandle {
         self.shared.left(call)
     }
 
+    /// Every rate of which something is spent, such as `target=api.openai.com operation=gpt-5`.
+    pub fn all(&self) -> Vec<(String, Left)> {
+        self.shared.all()
+    }
+
+    /// Forgets what calls like `call` spent and owe, and what the provider said of it. Who waits goes on in turn.
+    pub fn reset(&self, call: &Call) {
+        self.shared.reset(call);
+    }
+
     /// The configuration in force.
     pub fn config(&self) -> RateLimitConfig {
         (*self.shared.config()).clone()
     }
 
-    /// Replaces the configuration. What was spent stays spent, and who waits keeps the place.
+    /// Replaces the configuration. What was spent stays spent, and who waits keeps the place. With another scope, counting
+    /// starts anew.
     ///
     /// # Errors
     /// Names the field that has an impossible value; the old configuration stays.

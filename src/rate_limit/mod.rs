@@ -3,15 +3,18 @@
 //! A call takes one request and the tokens that it is expected to use ([`Call::estimate`](crate::Call::estimate)). When
 //! its answer is over, what it really used counts instead, where the provider states it: what was too much comes back,
 //! and what was too little is owed by those who come next. A call that was not sent gives all of it back. One whose
-//! answer nobody read to its end is taken to have used what was expected.
+//! answer nobody read to its end is taken to have used what was expected, and one that broke off to have used no less.
 //!
-//! A full bucket holds a minute's worth. Where it is empty a call waits for its turn, first come, first served; it is
-//! refused at once, with `rate_limit` and the time at which it could go, if that is later than `max_wait` or its
-//! deadline.
+//! A full bucket holds a minute's worth; a call that is expected to use more goes when it is full, and the rest is owed.
+//! Where a bucket is empty a call waits for its turn, first come, first served: what comes back goes to the first of those
+//! who wait. It is refused with `rate_limit`, and the time at which it could go, when it has waited for `max_wait` or its
+//! deadline has come; and at once, if it could not go before that even if all calls under way had used nothing.
 //!
-//! What a provider says only makes the rate stricter: a remainder in the headers of an answer that is smaller than ours
-//! counts; where nothing remains, and after a rate-limit answer with a hint, nothing goes before the time it names, for
-//! 10 min at most. Headers are read behind [`ProviderLayer`](crate::provider).
+//! What a provider says only makes the rate stricter. A remainder in the headers of an answer that is smaller than ours
+//! counts, and what was taken before it was said does not come back. Where nothing remains, and after a rate-limit answer
+//! with a hint, nothing goes before the time it names, for 10 min at most. `x-ratelimit-*`, `anthropic-ratelimit-*` and
+//! `ratelimit` are read where the response has the body of a layer that watches answers, such as
+//! [`ProviderLayer`](crate::provider).
 //!
 //! # Where it belongs
 //!
@@ -21,8 +24,12 @@
 //!
 //! # Cancelling
 //!
-//! A future that is dropped while it waits gives back what it took. Those behind it keep the turn they were told. Later,
-//! what was taken stays taken: the call may have been sent.
+//! A future that is dropped while it waits gives up its place; those behind it move up. Later, what was taken stays
+//! taken: the call may have been sent.
+//!
+//! # Defaults
+//!
+//! No rate is set: only an account knows its own. `max_wait` is 30 s, as a bulkhead's.
 //!
 //! # Example
 //!
@@ -55,8 +62,10 @@
 //! # }
 //! ```
 
+mod bucket;
 mod config;
 mod future;
+mod headers;
 mod layer;
 mod limiter;
 mod service;

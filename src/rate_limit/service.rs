@@ -11,7 +11,8 @@ use tower_service::Service;
 
 use super::{
     ResponseFuture,
-    future::{Held, Waiting},
+    future::{Held, Turn, Waiting},
+    limiter::Limiter,
     shared::{Admit, Shared},
 };
 use crate::{
@@ -24,10 +25,21 @@ use crate::{
 pub struct RateLimit<S, C = Auto> {
     inner: S,
     local: Arc<Local<C>>,
-    is_ready: bool,
+    /// The rate of the call before.
+    last: Option<Arc<Limiter>>,
+    readiness: Readiness,
 }
 
-/// What the calls of one clone of a service share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Readiness {
+    /// The inner service said that it is ready for one call.
+    Inner,
+    NotAsked,
+}
+
+/// What the calls of one clone of a service share, on cache lines of its own: one count for all clones would be
+/// written to by every call.
+#[repr(align(128))]
 pub(super) struct Local<C> {
     pub(super) shared: Arc<Shared>,
     pub(super) classifier: C,
@@ -35,7 +47,8 @@ pub(super) struct Local<C> {
 
 impl<S, C> RateLimit<S, C> {
     pub(super) fn new(inner: S, shared: Arc<Shared>, classifier: C) -> Self {
-        Self { inner, local: Arc::new(Local { shared, classifier }), is_ready: false }
+        let local = Arc::new(Local { shared, classifier });
+        Self { inner, local, last: None, readiness: Readiness::NotAsked }
     }
 
     /// The inner service.
@@ -54,9 +67,10 @@ impl<S, C> RateLimit<S, C> {
     }
 }
 
-impl<S: Clone, C> Clone for RateLimit<S, C> {
+impl<S: Clone, C: Clone> Clone for RateLimit<S, C> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), local: self.local.clone(), is_ready: false }
+        let clone = Self::new(self.inner.clone(), self.local.shared.clone(), self.local.classifier.clone());
+        Self { last: self.last.clone(), ..clone }
     }
 }
 
@@ -81,36 +95,38 @@ where
 
     /// Ready when the inner service is. A layer that refuses whatever comes does not ask it: it may hang.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if !self.is_ready && !self.local.shared.is_invalid() {
+        if self.readiness == Readiness::NotAsked && !self.local.shared.refuses_all() {
             ready!(self.inner.poll_ready(cx)).map_err(|error| Error::from_boxed(error.into()))?;
-            self.is_ready = true;
+            self.readiness = Readiness::Inner;
         }
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
         let call = self.local.classifier.classify(&request);
-        let is_ready = mem::take(&mut self.is_ready);
-        let (share, at) = match self.local.shared.admit(&call) {
-            Admit::Now(share) if is_ready => {
+        let readiness = mem::replace(&mut self.readiness, Readiness::NotAsked);
+        let admit = self.local.shared.admit(&call, &mut self.last);
+        let turn = match (admit, readiness) {
+            (Admit::Now(mut share), Readiness::Inner) => {
+                share.sent();
                 let inner = self.inner.call(request);
                 return ResponseFuture::calling(inner, Held::new(self.local.clone(), call, share));
             }
-            Admit::Now(share) => (share, None),
-            Admit::At(share, at) => (share, Some(at)),
-            Admit::Refuse(error) => {
+            (Admit::Refuse(error), _) => {
                 self.let_go();
                 return ResponseFuture::refused(error);
             }
+            (Admit::Now(share), Readiness::NotAsked) => Turn::Come(share),
+            (Admit::Wait(place), _) => Turn::Awaited(place),
         };
         self.let_go();
-        let held = Held::new(self.local.clone(), call, share);
-        ResponseFuture::waiting(Waiting::new(self.inner.clone(), request, held, at))
+        ResponseFuture::waiting(Waiting::new(self.inner.clone(), request, self.local.clone(), call, turn))
     }
 }
 
 impl<S: Clone, C> RateLimit<S, C> {
-    /// A service that was ready keeps what it reserved until it is called or dropped.
+    /// A service that was ready keeps what it reserved until it is called or dropped. This call is not sent now, so the
+    /// ready service makes room for a fresh clone; one that waits asks its own when its turn has come.
     fn let_go(&mut self) {
         let fresh = self.inner.clone();
         self.inner = fresh;

@@ -1,187 +1,258 @@
-//! A bucket that can be corrected: pure, an amount and an instant in, an instant out.
+//! Who goes and who waits for the rate of one key, without clocks, locks or tasks.
 
-use std::time::Duration;
+use std::collections::VecDeque;
 
 use tokio::time::Instant;
 
-/// Units in one token, so that one nanosecond of refill at one token a minute is one unit: nothing is ever rounded.
-const UNIT: i128 = 60_000_000_000;
+use super::{Left, bucket::Bucket, config::Limits};
 
-/// What may be spent now, and what comes back with time.
-///
-/// It may be in debt: whoever comes then goes later, each behind those who came before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Bucket {
-    per_minute: u64,
-    level: i128,
-    at: Instant,
+/// The calls of one key. What comes back goes to whoever has waited longest: nobody who comes later overtakes.
+#[derive(Debug)]
+pub(super) struct Lane<W> {
+    limits: Limits,
+    requests: Option<Bucket>,
+    tokens: Option<Bucket>,
+    /// The other side said that nothing goes before then.
+    gate: Option<Instant>,
+    /// By ticket, in order.
+    waiting: VecDeque<Waiter<W>>,
+    next: Ticket,
+    /// Tokens of the calls that wait.
+    wanted: u128,
+    /// Tokens that calls under way were taken for: some may come back.
+    under_way: u128,
+    /// Changes when what was taken before is not to come back: it would make up tokens.
+    epoch: u64,
 }
 
-impl Bucket {
-    /// A full bucket: a minute's worth.
-    pub(super) fn full(per_minute: u64, now: Instant) -> Self {
-        Self { per_minute, level: capacity(per_minute), at: now }
-    }
+#[derive(Debug)]
+struct Waiter<W> {
+    ticket: Ticket,
+    tokens: u64,
+    waker: Option<W>,
+}
 
-    /// Takes `amount`; from when on it may be used.
-    pub(super) fn take(&mut self, amount: u64, now: Instant) -> Instant {
-        self.refill(now);
-        self.level -= i128::from(amount) * UNIT;
-        self.free_at(now)
-    }
+/// The number of one that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket(u64);
 
-    /// From when on nothing is owed.
-    pub(super) fn free_at(&self, now: Instant) -> Instant {
-        if self.level >= 0 {
-            return now;
+/// What a call has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Taken {
+    tokens: u64,
+    epoch: u64,
+}
+
+/// What became of a call that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    Free(Taken),
+    Queued(Ticket),
+    /// It could not go before `until`, whatever comes back. As things are, it could go then.
+    TooLate(Instant),
+}
+
+/// Whether the turn of one that waits has come.
+#[derive(Debug)]
+pub(super) enum Turn<'a, W> {
+    /// It has; the next is to be woken.
+    Come(Taken, Option<W>),
+    /// It is first, and is to ask again then.
+    At(Instant, &'a mut Option<W>),
+    /// Others come first.
+    Behind(&'a mut Option<W>),
+}
+
+/// What a call really used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spent {
+    /// It was not sent.
+    Nothing,
+    /// So many tokens.
+    Tokens(u64),
+    /// So many tokens, and perhaps more.
+    AtLeast(u64),
+    /// Nobody knows: what it was taken for stands.
+    Unknown,
+}
+
+impl<W> Lane<W> {
+    pub(super) fn new(limits: Limits, now: Instant) -> Self {
+        let bucket = |rate: Option<u64>| rate.map(|rate| Bucket::full(rate, now));
+        Self {
+            limits,
+            requests: bucket(limits.requests),
+            tokens: bucket(limits.tokens),
+            gate: None,
+            waiting: VecDeque::new(),
+            next: Ticket(0),
+            wanted: 0,
+            under_way: 0,
+            epoch: 0,
         }
-        let rate = i128::from(self.per_minute.max(1));
-        let nanos = (rate - 1 - self.level) / rate;
-        let wait = u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos);
-        // Further than the clock goes is never.
-        now.checked_add(wait).unwrap_or(now + Duration::from_secs(86_400 * 365))
     }
 
-    /// Gives back what was taken and not used.
-    pub(super) fn give_back(&mut self, amount: u64, now: Instant) {
-        self.refill(now);
-        self.level = (self.level + i128::from(amount) * UNIT).min(capacity(self.per_minute));
+    pub(super) const fn limits(&self) -> Limits {
+        self.limits
     }
 
-    /// More was used than was taken.
-    pub(super) fn owe(&mut self, amount: u64, now: Instant) {
-        self.refill(now);
-        self.level -= i128::from(amount) * UNIT;
+    /// A call came. It may wait until `until`.
+    pub(super) fn enter(&mut self, tokens: u64, now: Instant, until: Instant) -> Entry {
+        let ahead = (self.waiting.len() as u128, self.wanted);
+        if self.waiting.is_empty() && self.when(tokens, ahead, 0, now) <= now {
+            return Entry::Free(self.take(tokens, now));
+        }
+        if self.when(tokens, ahead, self.under_way, now) > until {
+            return Entry::TooLate(self.when(tokens, ahead, 0, now));
+        }
+        let ticket = self.next;
+        self.next = Ticket(ticket.0 + 1);
+        self.wanted += u128::from(tokens);
+        self.waiting.push_back(Waiter { ticket, tokens, waker: None });
+        Entry::Queued(ticket)
     }
 
-    /// The other side says that no more than this is left. It never says that there is more.
-    pub(super) fn at_most(&mut self, left: u64, now: Instant) {
-        self.refill(now);
-        self.level = self.level.min(i128::from(left) * UNIT);
+    /// A call came and goes whatever the rate says. Returns from when on it could have gone.
+    pub(super) fn enter_anyway(&mut self, tokens: u64, now: Instant) -> (Taken, Instant) {
+        let at = self.when(tokens, (0, 0), 0, now);
+        (self.take(tokens, now), at)
     }
 
-    /// What is left, in whole tokens; less than nothing where some is owed.
-    pub(super) fn left(&mut self, now: Instant) -> i128 {
-        self.refill(now);
-        self.level.div_euclid(UNIT)
+    /// Whether the turn of `ticket` has come: then it has taken what it wanted.
+    pub(super) fn turn(&mut self, ticket: Ticket, now: Instant) -> Turn<'_, W> {
+        let at = self.at(ticket).expect("a ticket is given back once");
+        if at > 0 {
+            return Turn::Behind(&mut self.waiting[at].waker);
+        }
+        let tokens = self.waiting[0].tokens;
+        let when = self.when(tokens, (0, 0), 0, now);
+        if when > now {
+            return Turn::At(when, &mut self.waiting[0].waker);
+        }
+        let next = self.give_up(ticket);
+        Turn::Come(self.take(tokens, now), next)
     }
 
-    pub(super) fn is_full(&self, now: Instant) -> bool {
-        let mut later = self.clone();
-        later.refill(now);
-        later.level >= capacity(self.per_minute)
+    /// One that waited goes away. If it was first, the next is to be woken.
+    pub(super) fn give_up(&mut self, ticket: Ticket) -> Option<W> {
+        let at = self.at(ticket)?;
+        let gone = self.waiting.remove(at)?;
+        self.wanted -= u128::from(gone.tokens);
+        if at == 0 { self.first() } else { None }
     }
 
-    /// Another rate; what is owed stays owed.
-    pub(super) fn set_rate(&mut self, per_minute: u64, now: Instant) {
-        self.refill(now);
-        let spent = capacity(self.per_minute) - self.level;
-        self.per_minute = per_minute;
-        self.level = capacity(per_minute) - spent;
+    /// From when on the call of `ticket` could go, as things are.
+    pub(super) fn forecast(&mut self, ticket: Ticket, now: Instant) -> Option<Instant> {
+        let at = self.at(ticket)?;
+        let ahead = self.waiting.iter().take(at).map(|waiter| u128::from(waiter.tokens)).sum();
+        Some(self.when(self.waiting[at].tokens, (at as u128, ahead), 0, now))
     }
 
-    fn refill(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.at).as_nanos();
-        self.at = self.at.max(now);
-        let back = i128::try_from(passed).unwrap_or(i128::MAX).saturating_mul(i128::from(self.per_minute));
-        self.level = self.level.saturating_add(back).min(capacity(self.per_minute));
-    }
-}
-
-fn capacity(per_minute: u64) -> i128 {
-    i128::from(per_minute) * UNIT
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn seconds(n: u64) -> Duration {
-        Duration::from_secs(n)
-    }
-
-    #[test]
-    fn a_minutes_worth_goes_at_once_and_the_rest_in_turn() {
-        let now = Instant::now();
-        let mut bucket = Bucket::full(60, now);
-        assert_eq!(bucket.take(60, now), now);
-        assert_eq!(bucket.take(1, now), now + seconds(1));
-        assert_eq!(bucket.take(2, now), now + seconds(3));
-        assert_eq!(bucket.take(1, now + seconds(3)), now + seconds(4));
-        assert!(!bucket.is_full(now + seconds(63)) && bucket.is_full(now + seconds(64)));
-    }
-
-    #[test]
-    fn more_than_a_minutes_worth_waits_for_what_it_owes() {
-        let now = Instant::now();
-        assert_eq!(Bucket::full(60, now).take(180, now), now + seconds(120));
-    }
-
-    #[test]
-    fn a_correction_counts_and_never_makes_more_than_a_minutes_worth() {
-        let now = Instant::now();
-        let mut bucket = Bucket::full(60, now);
-        bucket.take(30, now);
-        bucket.owe(45, now);
-        assert_eq!((bucket.left(now), bucket.free_at(now)), (-15, now + seconds(15)));
-        bucket.give_back(u64::MAX, now);
-        assert_eq!(bucket.left(now), 60);
-        bucket.at_most(5, now);
-        bucket.at_most(50, now);
-        assert_eq!(bucket.left(now), 5);
-    }
-
-    #[test]
-    fn extremes_neither_overflow_nor_go_back_in_time() {
-        let now = Instant::now();
-        let mut bucket = Bucket::full(u64::MAX, now);
-        bucket.take(u64::MAX, now);
-        bucket.owe(u64::MAX, now);
-        assert!(bucket.free_at(now) > now);
-        let years = now + seconds(86_400 * 365 * 30);
-        assert!(bucket.is_full(years));
-        bucket.take(1, years);
-        bucket.take(1, now);
-        let mut slow = Bucket::full(1, now);
-        slow.take(u64::MAX, now);
-        assert!(slow.free_at(now) > now + seconds(86_400));
-    }
-
-    #[test]
-    fn another_rate_keeps_what_was_spent() {
-        let now = Instant::now();
-        let mut bucket = Bucket::full(60, now);
-        bucket.take(60, now);
-        bucket.set_rate(120, now);
-        assert_eq!(bucket.left(now), 60);
-        bucket.set_rate(30, now);
-        assert_eq!(bucket.left(now), -30);
-    }
-
-    proptest! {
-        /// Whatever is taken when, in no span of time goes more than a minute's worth and what came back meanwhile.
-        #[test]
-        fn the_rate_is_never_exceeded(per_minute in 1_u64..1_000, takes in prop::collection::vec((0_u64..5_000, 1_u64..50), 1..60)) {
-            let start = Instant::now();
-            let mut bucket = Bucket::full(per_minute, start);
-            let (mut now, mut gone) = (start, Vec::new());
-            for (pause, amount) in takes {
-                now += Duration::from_millis(pause);
-                let at = bucket.take(amount, now);
-                prop_assert!(at >= now);
-                gone.push((at, amount));
+    /// A call is over. Whoever waits first is to be woken: its turn may come sooner.
+    pub(super) fn settle(&mut self, taken: Taken, spent: Spent, now: Instant) -> Option<W> {
+        self.under_way = self.under_way.saturating_sub(taken.tokens.into());
+        let used = match spent {
+            Spent::Nothing => 0,
+            Spent::Tokens(used) => used,
+            Spent::AtLeast(used) => used.max(taken.tokens),
+            Spent::Unknown => taken.tokens,
+        };
+        // Else the other side counted this call when it said what is left, or the bucket is another one.
+        let comes_back = taken.epoch == self.epoch;
+        if let Some(bucket) = &mut self.tokens {
+            match taken.tokens.checked_sub(used) {
+                Some(less) if comes_back => bucket.give_back(less, now),
+                Some(_) => {}
+                None => bucket.spend(used - taken.tokens, now),
             }
-            for (from, (begin, _)) in gone.iter().enumerate() {
-                let mut sum = 0;
-                for (at, amount) in &gone[from + 1..] {
-                    sum += amount;
-                    let span = at.saturating_duration_since(*begin).as_nanos() as i128;
-                    let allowed = capacity(per_minute) + span * i128::from(per_minute);
-                    prop_assert!(i128::from(sum) * UNIT <= allowed);
+        }
+        if let (Some(bucket), Spent::Nothing, true) = (&mut self.requests, spent, comes_back) {
+            bucket.give_back(1, now);
+        }
+        self.first()
+    }
+
+    /// The other side says that so much is left.
+    pub(super) fn at_most(&mut self, requests: Option<u64>, tokens: Option<u64>, now: Instant) {
+        for (bucket, left) in [(&mut self.requests, requests), (&mut self.tokens, tokens)] {
+            if let (Some(bucket), Some(left)) = (bucket, left) {
+                self.epoch += u64::from(bucket.at_most(left, now));
+            }
+        }
+    }
+
+    /// The other side asks to wait until then. A wait that it asked for before still holds.
+    pub(super) fn keep_back(&mut self, until: Instant) {
+        self.gate = Some(self.gate.map_or(until, |gate| gate.max(until)));
+    }
+
+    /// Sets the limits; who waits keeps the place. The first is to be woken.
+    pub(super) fn set_limits(&mut self, limits: Limits, now: Instant) -> Option<W> {
+        for (bucket, rate) in [(&mut self.requests, limits.requests), (&mut self.tokens, limits.tokens)] {
+            match (bucket.as_mut(), rate) {
+                (Some(bucket), Some(rate)) => bucket.set_rate(rate, now),
+                (None, Some(rate)) => {
+                    *bucket = Some(Bucket::full(rate, now));
+                    self.epoch += 1;
                 }
+                (_, None) => *bucket = None,
             }
         }
+        self.limits = limits;
+        self.first()
+    }
+
+    /// As if nothing had ever been sent or said. The first is to be woken.
+    pub(super) fn reset(&mut self, now: Instant) -> Option<W> {
+        self.epoch += 1;
+        self.gate = None;
+        self.requests = self.limits.requests.map(|rate| Bucket::full(rate, now));
+        self.tokens = self.limits.tokens.map(|rate| Bucket::full(rate, now));
+        self.first()
+    }
+
+    pub(super) fn left(&mut self, now: Instant) -> Left {
+        let less = |bucket: Option<&mut Bucket>, wanted: u128| {
+            let left = bucket?.left(now).saturating_sub(i128::try_from(wanted).unwrap_or(i128::MAX));
+            Some(left.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+        };
+        Left {
+            requests: less(self.requests.as_mut(), self.waiting.len() as u128),
+            tokens: less(self.tokens.as_mut(), self.wanted),
+            gated_until: self.gate.filter(|gate| *gate > now),
+            waiting: self.waiting.len(),
+        }
+    }
+
+    /// Whether there is nothing to remember.
+    pub(super) fn is_full(&self, now: Instant) -> bool {
+        let full = |bucket: &Option<Bucket>| bucket.as_ref().is_none_or(|bucket| bucket.is_full(now));
+        self.gate.is_none_or(|gate| gate <= now) && full(&self.requests) && full(&self.tokens)
+    }
+
+    /// From when on a call can go behind others that take so many requests and tokens, if `back` tokens come back.
+    fn when(&mut self, tokens: u64, (calls, ahead): (u128, u128), back: u128, now: Instant) -> Instant {
+        let requests = self.requests.as_mut().map(|bucket| bucket.ready_at(1, calls, 0, now));
+        let tokens = self.tokens.as_mut().map(|bucket| bucket.ready_at(tokens, ahead, back, now));
+        [requests, tokens, self.gate].into_iter().flatten().fold(now, Instant::max)
+    }
+
+    fn take(&mut self, tokens: u64, now: Instant) -> Taken {
+        if let Some(bucket) = &mut self.requests {
+            bucket.spend(1, now);
+        }
+        if let Some(bucket) = &mut self.tokens {
+            bucket.spend(tokens, now);
+        }
+        self.under_way += u128::from(tokens);
+        Taken { tokens, epoch: self.epoch }
+    }
+
+    fn first(&mut self) -> Option<W> {
+        self.waiting.front_mut()?.waker.take()
+    }
+
+    fn at(&self, ticket: Ticket) -> Option<usize> {
+        self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
     }
 }

@@ -21,14 +21,19 @@ use crate::{
     verdict::{Usage, Verdict},
 };
 
+mod turns;
+
 fn named() -> impl Classifier<u64, Verdict, Response = Verdict> + Clone + Send + Sync + 'static {
     let call = |tokens: &u64| Call::to("llm").operation("m").effect(Effect::ReadOnly).estimate(*tokens);
     classify_fn(call).judge(|verdict: &Verdict| verdict.clone())
 }
 
 fn used(tokens: u64) -> Verdict {
-    let usage = Usage { input_tokens: Some(tokens), input_includes_cached: true, ..Usage::default() };
-    Verdict::completed().with_usage(usage)
+    Verdict::completed().with_usage(usage(Some(tokens), Some(0)))
+}
+
+fn usage(input_tokens: Option<u64>, output_tokens: Option<u64>) -> Usage {
+    Usage { input_tokens, output_tokens, input_includes_cached: true, ..Usage::default() }
 }
 
 fn model() -> Call {
