@@ -8,6 +8,7 @@
 //! | `belay_would_refuse_total` | counter | `layer`, `code` |
 //! | `belay_loops_total` | counter | `rule` |
 //! | `belay_loops_unwatched_total`, calls of runs for which there is no room | counter | |
+//! | `belay_fallbacks_total` | counter | `outcome` |
 //! | `belay_alerts_total` | counter | `layer`, `kind` |
 //! | `belay_breaker_transitions_total` | counter | `circuit`, `to`, `signal` |
 //! | `belay_budget_signals_total` | counter | `kind`, `level` |
@@ -21,6 +22,7 @@ use std::fmt;
 use crate::{
     call::Scope,
     error::Rejected,
+    fallback::Fell,
     loop_detector::Found,
     semantic_breaker::{Circuit, Signal, State},
     token_budget,
@@ -86,6 +88,8 @@ pub enum Event<'a> {
     WouldRefuse(&'a Rejected),
     /// A budget is nearly spent, or is being spent without progress.
     Budget(&'a token_budget::Signal),
+    /// A call came to nothing, and something else was asked to answer for it.
+    Fell(&'a Fell<'a>),
 }
 
 impl fmt::Display for Event<'_> {
@@ -96,6 +100,7 @@ impl fmt::Display for Event<'_> {
             Self::Refused(rejected) => write!(f, "refused: {rejected}"),
             Self::WouldRefuse(rejected) => write!(f, "would refuse: {rejected}"),
             Self::Budget(signal) => signal.fmt(f),
+            Self::Fell(fell) => fell.fmt(f),
         }
     }
 }

@@ -211,6 +211,11 @@ impl Rejected {
         self.source.as_ref().and_then(|source| source.downcast_ref::<LastVerdict>()).map(|last| &last.0)
     }
 
+    /// What people may quote about the call, where it has an action: the same for every attempt.
+    pub fn reference(&self) -> Option<String> {
+        self.call.reference()
+    }
+
     /// Whether an earlier attempt at the same call may have been applied, although this one was not sent.
     pub fn is_in_doubt(&self) -> bool {
         let unknown = self.last_verdict().is_some_and(|last| last.class() == Class::Unknown);

@@ -2,7 +2,8 @@
 //!
 //! A call may end in a refusal, in an error, or in an answer that is known to be bad. Then one other service answers in
 //! its place: another stack with another model ([`FallbackLayer::to`]), or a few honest lines ([`FallbackLayer::new`]).
-//! If that fails too, the call's own error is given.
+//! If that fails too, or its answer is known to be bad as well, the call's own error or answer is given; a listener hears
+//! why the fallback failed.
 //!
 //! | the call ended | in its place |
 //! |---|---|
@@ -12,6 +13,11 @@
 //! | denied, forbidden, filtered, refused by the model | its error: nobody else is asked for what was forbidden |
 //! | refused for good (`stop`), or the request is wrong | its error |
 //! | a write that may have been applied | the fallback is told so ([`Fallen::in_doubt`]): it can answer, with a [reference](Fallen::reference) that stays, and must not send. [`FallbackLayer::to`] gives the call's error |
+//! | a write that is stopped because earlier ones are in doubt | the fallback, without the request: this one was not sent |
+//!
+//! A [`FallbackConfig`] says which of these fall. A write that has no action id gets one, so that its reference is the same
+//! for every attempt: [`Fallen::reference`], [`Degraded::reference`], and [`Rejected::reference`](crate::Rejected::reference)
+//! of a refusal that passes.
 //!
 //! An answer that is under way is not replaced: what was handed on cannot be taken back.
 //!
@@ -21,7 +27,7 @@
 //! A fallback to another service is a stack of its own, and shares budgets with this one by their handles.
 //!
 //! An answer of the fallback has a [`Degraded`] in the extensions of its response. A request that cannot be copied is
-//! not there for the fallback. Dropping the future drops both.
+//! not there for the fallback: for another service this is logged once and counted. Dropping the future drops both.
 //!
 //! # Example
 //!
@@ -54,6 +60,7 @@
 //! # }
 //! ```
 
+mod config;
 mod fallen;
 mod future;
 mod layer;
@@ -61,19 +68,24 @@ mod service;
 mod state;
 #[cfg(test)]
 mod tests;
+mod told;
 
+pub use config::{FallbackConfig, FallbackOn};
 pub use fallen::{Elsewhere, Fallen, Why, futures::ElsewhereFuture};
 pub use future::ResponseFuture;
 pub use layer::FallbackLayer;
 pub use service::Fallback;
+pub use told::{Fell, Outcome};
 
 /// The layer's name in metrics.
 const LAYER: &str = "fallback";
 
 /// In the extensions of a response that is a substitute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Degraded {
     /// The code of the refusal or of the reason for which there was no full answer.
     pub code: &'static str,
+    /// What people may quote about the call, where it has an [action](crate::Call::action); a write always has.
+    pub reference: Option<String>,
 }

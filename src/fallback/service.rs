@@ -2,16 +2,18 @@
 
 use std::{
     fmt,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use tower::BoxError;
 use tower_service::Service;
 
-use super::{Fallen, ResponseFuture, future::Spare};
+use super::{Fallen, ResponseFuture, future::Spare, told::Shared};
 use crate::{
+    call::{ActionId, Effect},
     classify::{Auto, Classifier},
-    coverage::{Coverage, Guard, Mode, Part},
+    coverage::{Coverage, Guard, Part},
     error::Error,
 };
 
@@ -21,11 +23,27 @@ pub struct Fallback<S, F, C = Auto> {
     inner: S,
     fallback: F,
     classifier: C,
+    substitutes: Substitutes,
+    shared: Arc<Shared>,
+}
+
+/// How the answers of a fallback are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Substitutes {
+    /// By the classifier, as the call's own is.
+    Judged,
+    AsTheyAre,
 }
 
 impl<S, F, C> Fallback<S, F, C> {
-    pub(super) const fn new(inner: S, fallback: F, classifier: C) -> Self {
-        Self { inner, fallback, classifier }
+    pub(super) const fn new(
+        inner: S,
+        fallback: F,
+        classifier: C,
+        substitutes: Substitutes,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self { inner, fallback, classifier, substitutes, shared }
     }
 
     /// The inner service.
@@ -69,17 +87,32 @@ where
         self.inner.poll_ready(cx).map_err(|error| Error::from_boxed(error.into()))
     }
 
-    fn call(&mut self, request: Req) -> Self::Future {
-        let call = self.classifier.classify(&request);
-        let copy = self.classifier.replay(&request);
-        let spare = Spare { fallback: self.fallback.clone(), classifier: self.classifier.clone(), call, copy };
+    fn call(&mut self, mut request: Req) -> Self::Future {
+        let mut call = self.classifier.classify(&request);
+        let mut copy = None;
+        if !self.shared.is_off() {
+            if call.effect_kind() > Effect::ReadOnly && call.action_id().is_none() {
+                // By it all attempts know the write, and so does whoever asks later.
+                call = call.action(ActionId::fresh());
+                self.classifier.attach(&mut request, &call);
+            }
+            copy = self.classifier.replay(&request);
+        }
+        let spare = Spare {
+            fallback: self.fallback.clone(),
+            classifier: self.classifier.clone(),
+            substitutes: self.substitutes,
+            shared: self.shared.clone(),
+            call,
+            copy,
+        };
         ResponseFuture::new(self.inner.call(request), spare)
     }
 }
 
 impl<S: Guard, F, C> Guard for Fallback<S, F, C> {
     fn report(&self, coverage: &mut Coverage) {
-        coverage.add(Part::Fallback, Mode::Enforcing);
+        coverage.add(Part::Fallback, self.shared.mode());
         self.inner.report(coverage);
     }
 }

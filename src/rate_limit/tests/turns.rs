@@ -106,7 +106,7 @@ async fn another_rate_and_a_reset_let_those_who_wait_go_on() {
     assert!(service.clone().oneshot(600).await.is_ok());
     let waiting = tokio::spawn(service.clone().oneshot(300));
     tokio::task::yield_now().await;
-    layer.handle().update(tokens(1_200)).expect("valid");
+    layer.handle().update(tokens(1_200).max_wait(Duration::from_secs(60))).expect("valid");
     assert!(waiting.await.expect("no panic").is_ok());
     let waiting = tokio::spawn(service.clone().oneshot(1_000));
     tokio::task::yield_now().await;
