@@ -223,7 +223,7 @@ pub use call::{ActionId, Call, Effect, Name, Scope};
 pub use classify::{Auto, classify_fn, classify_http};
 pub use config_error::ConfigError;
 pub use error::{Advice, Error, Failure, Refusal, Rejected};
-pub use fallback::FallbackLayer;
+pub use fallback::{FallbackConfig, FallbackLayer};
 pub use idempotency::{IdempotencyConfig, IdempotencyLayer};
 pub use identify::IdentifyLayer;
 pub use loop_detector::{LoopDetectorLayer, LoopPolicy};

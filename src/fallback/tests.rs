@@ -22,6 +22,8 @@ use crate::{
     testing::{BodyScript, Scripted, Step},
 };
 
+mod outcomes;
+
 fn named(effect: Effect) -> impl Classifier<u8, Reason, Response = Reason> + Clone + Send + Sync + 'static {
     classify_fn(move |_: &u8| Call::to("crm").effect(effect)).replay_clones().judge(|reason: &Reason| *reason)
 }
