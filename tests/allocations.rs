@@ -179,6 +179,26 @@ fn a_free_permit_costs_no_allocation() {
 }
 
 #[test]
+fn a_call_within_its_rate_costs_no_allocation_and_neither_does_one_without() {
+    use tower_belay::{Call, RateLimitConfig, RateLimitLayer, classify_fn};
+
+    let rate = RateLimitConfig::default().requests_per_minute(100_000).tokens_per_minute(10_000_000);
+    for config in [rate, RateLimitConfig::off()] {
+        let inner = tower::service_fn(|n: u32| std::future::ready(Ok::<_, Infallible>(n)));
+        let call = Call::to("llm").operation("m").estimate(10);
+        let mut limited = RateLimitLayer::new(config).classifier(classify_fn(move |_: &u32| call.clone())).layer(inner);
+        let mut ask = || {
+            ready(std::future::poll_fn(|cx| limited.poll_ready(cx))).expect("ready");
+            ready(limited.call(7)).expect("an answer")
+        };
+        ask();
+        let before = alloc::count();
+        (0..100).for_each(|_| assert_eq!(ask(), 7));
+        assert_eq!(alloc::count() - before, 0);
+    }
+}
+
+#[test]
 fn a_reservation_costs_no_allocation_once_its_run_is_known() {
     use tower_belay::{
         Budget, Call, TokenBudgetLayer, classify_fn,
