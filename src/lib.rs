@@ -8,10 +8,10 @@
 //!             │                                        │
 //!      RespondLayer           on servers: errors become answers
 //!      IdentifyLayer          names the call once      IdentifyLayer
-//!      FallbackLayer          answers in its place   FallbackLayer
+//!      FallbackLayer          answers in its place     FallbackLayer
 //!             │               no going in circles      LoopDetectorLayer
 //!      RetryLayer             attempts it again        RetryLayer
-//!      TokenBudgetLayer       reserves, then books   TokenBudgetLayer
+//!      TokenBudgetLayer       reserves, then books     TokenBudgetLayer
 //!      RateLimitLayer         keeps to a rate          RateLimitLayer
 //!      BulkheadLayer          waits for its turn       BulkheadLayer
 //!      SemanticBreakerLayer   sends it or refuses it   SemanticBreakerLayer
@@ -47,7 +47,7 @@
 //! | a run, a kind of agent or a tenant spends without end | [`TokenBudgetLayer`]: tokens, money, tool calls, time |
 //! | an agent is cut off in the middle of its work | [`TokenBudgetLayer::amend`]: told to finish while there is still room |
 //! | an agent makes the same call over and over, or goes in circles | [`LoopDetectorLayer`]: warns, refuses, ends the run |
-//! | an agent polls a tool as fast as it can, and should | [`loop_detector::Pollable`]: paced, and for so long |
+//! | an agent polls a tool as fast as it can, and should | [`Pollable`]: paced, and for so long |
 //! | one kind of agent takes all connections, and the others wait for it | [`BulkheadLayer`]: limits and a queue a class |
 //! | all must stop now | [`BreakerHandle`]: `kill` |
 //! | first see what would be refused | [`SemanticBreakerLayer::dry_run`] |
@@ -246,7 +246,7 @@ pub use semantic_validator::SemanticValidatorLayer;
 pub use stack::{LlmStack, LlmStackConfig};
 pub use timeout::{TimeoutConfig, TimeoutLayer};
 pub use token_budget::{Budget, BudgetHandle, TokenBudgetLayer};
-pub use tool::{ToolCall, ToolOutput};
+pub use tool::{Pollable, ToolCall, ToolOutput};
 pub use verdict::{Usage, Verdict};
 pub use violation::{Violation, Violations};
 

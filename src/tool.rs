@@ -1,5 +1,9 @@
 //! A tool call and its output, as an agent holds them: [`ToolCall`], [`ToolOutput`].
 
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
 use crate::{
     call::Call,
     classify::{Auto, Classify},
@@ -55,6 +59,26 @@ pub struct ToolOutput {
     pub content: String,
     /// Whether the tool failed.
     pub is_error: bool,
+}
+
+/// How a tool may be polled: unchanged answers are no repeats until `max_wait` is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Pollable {
+    /// The same call sooner than this after its last answer is refused, with the time it may come.
+    #[serde(with = "crate::human")]
+    pub min_interval: Duration,
+    /// An answer that has not changed for so long will not.
+    #[serde(with = "crate::human")]
+    pub max_wait: Duration,
+}
+
+impl Pollable {
+    /// At most once in `min_interval`, for at most `max_wait` without a change.
+    pub const fn new(min_interval: Duration, max_wait: Duration) -> Self {
+        Self { min_interval, max_wait }
+    }
 }
 
 impl ToolOutput {

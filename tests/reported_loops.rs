@@ -9,8 +9,8 @@ use serde_json::Value;
 use tokio::time::advance;
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 use tower_belay::{
-    Advice, Call, Effect, Error, LoopDetectorLayer, LoopPolicy, Refusal, Rejected, ToolCall, ToolOutput,
-    loop_detector::{Found, Pollable, Rule, ToolRules},
+    Advice, Call, Effect, Error, LoopDetectorLayer, LoopPolicy, Pollable, Refusal, Rejected, ToolCall, ToolOutput,
+    loop_detector::{Found, Rule, ToolRules},
 };
 
 /// One run, whose tools answer what they are told to.

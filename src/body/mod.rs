@@ -92,7 +92,7 @@ struct Inner {
     waiting: Option<Instant>,
     /// By when the answer must be over.
     due: Option<Instant>,
-    /// Asked once about an answer that is over and good.
+    /// Asked once about an answer that is over.
     check: Option<Check>,
     /// What the check found; the reader hears of it where the body would have ended.
     fault: Option<Error>,
@@ -100,7 +100,7 @@ struct Inner {
     clock: Option<Pin<Box<Sleep>>>,
 }
 
-/// Looks at a good answer that is over: its verdict, revised, or why it cannot be used after all.
+/// Looks at an answer that is over: its verdict, revised, or why it cannot be used after all.
 pub(crate) type Check = Box<dyn FnOnce(&Verdict) -> Result<Verdict, Failure> + Send>;
 
 enum Source {
@@ -203,7 +203,12 @@ impl WatchedBody {
     /// Has `check` look at the answer when it is over, before anybody is told. It is over now for nobody yet.
     #[cfg(feature = "wire")]
     pub(crate) fn checked(mut self, check: Check) -> Self {
-        self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).check = Some(check);
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        inner.check = Some(match inner.check.take() {
+            // The one further in was there first.
+            Some(first) => Box::new(move |verdict| first(verdict).and_then(|verdict| check(&verdict))),
+            None => check,
+        });
         self
     }
 
@@ -264,12 +269,10 @@ impl Inner {
         }
         polled
     }
-}
 
-impl Inner {
     fn look(&mut self) {
         let Some(check) = self.check.take() else { return };
-        match self.over.as_ref().filter(|verdict| verdict.is_success()).map(check) {
+        match self.over.as_ref().map(check) {
             Some(Ok(verdict)) => self.over = Some(verdict),
             Some(Err(failure)) => {
                 self.over = Some(failure.verdict.clone());

@@ -1,16 +1,16 @@
 //! When a run is warned, held back and ended: [`LoopPolicy`].
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config_error::ConfigError;
+use crate::{config_error::ConfigError, tool::Pollable};
 
 /// When a run is warned, held back and ended.
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use tower_belay::loop_detector::{LoopPolicy, Pollable, ToolRules};
+/// # use tower_belay::{Pollable, loop_detector::{LoopPolicy, ToolRules}};
 /// let policy: LoopPolicy = toml::from_str(r#"
 ///     repeats = 3
 ///     [tools.search]
@@ -72,19 +72,6 @@ pub struct ToolRules {
     /// Set for a tool that is asked until its answer changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pollable: Option<Pollable>,
-}
-
-/// How a tool may be polled: unchanged answers are no repeats until `max_wait` is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Pollable {
-    /// The same call sooner than this after its last answer is refused, with the time it may come.
-    #[serde(with = "crate::human")]
-    pub min_interval: Duration,
-    /// An answer that has not changed for so long will not.
-    #[serde(with = "crate::human")]
-    pub max_wait: Duration,
 }
 
 impl Default for LoopPolicy {
@@ -205,12 +192,5 @@ impl ToolRules {
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl Pollable {
-    /// At most once in `min_interval`, for at most `max_wait` without a change.
-    pub const fn new(min_interval: Duration, max_wait: Duration) -> Self {
-        Self { min_interval, max_wait }
     }
 }

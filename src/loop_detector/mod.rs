@@ -35,7 +35,7 @@
 //!   at once if it comes again.
 //!
 //! Calls of one step ([`Call::at_step`]) are a batch, and one step. A tool that has to be asked until its answer changes
-//! is declared [`Pollable`]: asked too soon it is refused as `poll_too_soon` with the time it may come; unchanged answers
+//! is declared [`Pollable`](crate::Pollable): asked too soon it is refused as `poll_too_soon` with the time it may come; unchanged answers
 //! are no repeats until `max_wait` is over.
 //!
 //! # Where it belongs
@@ -119,7 +119,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use config::{LoopPolicy, Pollable, Steps, ToolRules};
+pub use config::{LoopPolicy, Steps, ToolRules};
 pub use found::{Found, Rule};
 pub use future::ResponseFuture;
 pub use handle::{LoopHandle, RunState};

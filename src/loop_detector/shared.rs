@@ -14,7 +14,6 @@ use tokio::time::Instant;
 use super::{
     LoopPolicy, RunState,
     canonical::Canonical,
-    config::Pollable,
     found::Found,
     mask,
     observe::{Asked, Got},
@@ -51,7 +50,7 @@ pub(super) struct Shared {
 /// A policy, made ready.
 struct Rules {
     policy: LoopPolicy,
-    tools: HashMap<String, (Canonical, Option<Pollable>)>,
+    tools: HashMap<String, (Canonical, Option<crate::tool::Pollable>)>,
     plain: Canonical,
 }
 

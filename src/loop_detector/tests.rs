@@ -131,7 +131,7 @@ async fn calls_without_a_run_are_refused_and_never_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn a_poll_that_comes_too_soon_hears_when_it_may_come() {
-    let pollable = Pollable::new(Duration::from_secs(5), Duration::from_secs(60));
+    let pollable = crate::tool::Pollable::new(Duration::from_secs(5), Duration::from_secs(60));
     let policy = LoopPolicy::default().tool("read", ToolRules::default().pollable(pollable));
     let tool = LoopDetectorLayer::try_new(policy).expect("valid").layer(echo());
     assert!(tool.clone().oneshot(ask("a", "1")).await.is_ok());
@@ -190,7 +190,7 @@ async fn an_impossible_policy_refuses_until_it_is_replaced_and_off_lets_all_pass
     for _ in 0..10 {
         assert_eq!(tool.clone().oneshot(ask("a", "1")).await.expect("off").content, "1");
     }
-    let pollable = Pollable::new(Duration::from_secs(5), Duration::from_secs(5));
+    let pollable = crate::tool::Pollable::new(Duration::from_secs(5), Duration::from_secs(5));
     let rules = LoopPolicy::default().tool("x", ToolRules::default().pollable(pollable));
     assert_eq!(rules.validate().expect_err("no time").field(), "tools.x.pollable.max_wait");
     let same: LoopPolicy = toml::from_str(&toml::to_string(&LoopPolicy::default()).expect("writes")).expect("reads");

@@ -55,7 +55,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::Value;
 
-pub use tool::{Owners, Pollable, Tool};
+pub use tool::{Owners, Tool};
 
 use self::{
     arguments::Flaw,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{call::Effect, semantic_breaker::TripCard};
+use crate::{call::Effect, semantic_breaker::TripCard, tool::Pollable};
 
 fn trip() -> Tool {
     Tool::new("book_trip").effect(Effect::Consequential).parameters(json!({

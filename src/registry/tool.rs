@@ -1,11 +1,9 @@
 //! All that is known of one tool: [`Tool`].
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{call::Effect, semantic_breaker::TripCard};
+use crate::{call::Effect, semantic_breaker::TripCard, tool::Pollable};
 
 /// All that is known of one tool.
 ///
@@ -46,26 +44,6 @@ pub struct Tool {
     /// When it is taken for failing. Default: the breaker's own card.
     #[serde(default)]
     pub trip_card: Option<TripCard>,
-}
-
-/// How a tool is polled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Pollable {
-    /// The shortest time between two looks.
-    #[serde(with = "crate::human")]
-    pub min_interval: Duration,
-    /// How long nothing may change.
-    #[serde(with = "crate::human")]
-    pub max_wait: Duration,
-}
-
-impl Pollable {
-    /// At most one look in `min_interval`, for at most `max_wait`.
-    pub const fn new(min_interval: Duration, max_wait: Duration) -> Self {
-        Self { min_interval, max_wait }
-    }
 }
 
 /// Who answers for a tool.

@@ -68,7 +68,6 @@ fn looked_at(
         if reading.is_none() && !is_question { Ok(Clone::clone(verdict)) } else { judge.judge(call, reading, verdict) }
     };
     match response.body().verdict() {
-        Some(verdict) if !verdict.is_success() => Ok(response),
         Some(verdict) => {
             let revised = look(&verdict, judge, call, answer.as_ref())?;
             Ok(response.map(|body| body.revised(revised)))

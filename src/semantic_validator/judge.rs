@@ -3,7 +3,14 @@
 use std::sync::Arc;
 
 use super::{Answered, LAYER, Validate, text::broken};
-use crate::{call::Call, error::Failure, reason::Reason, verdict::Verdict, violation::Violations, wire::Reading};
+use crate::{
+    call::Call,
+    error::Failure,
+    reason::{Class, Reason},
+    verdict::Verdict,
+    violation::Violations,
+    wire::Reading,
+};
 
 #[derive(Clone)]
 pub(super) struct Judge {
@@ -28,8 +35,11 @@ impl Judge {
         self.validator.needs_text()
     }
 
-    /// The verdict on a good answer, or why it cannot be used. Its tokens were spent either way.
+    /// The verdict on an answer, or why it cannot be used. Its tokens were spent either way.
     pub(super) fn judge(&self, call: &Call, reading: Option<&Reading>, verdict: &Verdict) -> Result<Verdict, Failure> {
+        if !verdict.is_success() {
+            return self.judge_bad(reading, verdict);
+        }
         let Some(reading) = reading else {
             return self.fails(verdict, unreadable(Reason::Unparsable)).map(|()| verdict.clone());
         };
@@ -45,8 +55,8 @@ impl Judge {
             reading,
         };
         let found = match () {
-            // Part of it was too long to be kept: whatever is said of the rest is said of another answer.
-            () if is_cut || reading.incomplete => Err(unreadable(Reason::SchemaViolation)),
+            // Part of it was not kept, or there are others beside it: whatever is said of this is said of another answer.
+            () if is_cut || reading.incomplete || reading.more_choices => Err(unreadable(Reason::SchemaViolation)),
             () => self.validator.validate(&answer),
         };
         if let Err(violations) = found {
@@ -56,6 +66,15 @@ impl Judge {
             Some(score) => verdict.clone().with_score(score),
             None => verdict.clone(),
         })
+    }
+
+    /// An answer that is known to be bad is its reader's to judge, but for tool calls in it: cut ones must never run.
+    fn judge_bad(&self, reading: Option<&Reading>, verdict: &Verdict) -> Result<Verdict, Failure> {
+        let has_calls = reading.is_some_and(|reading| !reading.tool_calls.is_empty());
+        if verdict.class() == Class::Malformed && has_calls && !self.dry_run {
+            return Err(Failure::new(verdict.clone()));
+        }
+        Ok(verdict.clone())
     }
 
     fn fails(&self, verdict: &Verdict, violations: Violations) -> Result<(), Failure> {

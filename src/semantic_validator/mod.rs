@@ -21,8 +21,9 @@
 //! before it is handed on: the call ends in the error. A live stream is looked at when it is over: its reader gets the
 //! error instead of a clean end, and must not act on what came before. The tokens of a failed answer are in its verdict.
 //!
-//! What could not be read (encoded, too long) fails where a model was asked: it cannot be vouched for. Answers with an
-//! error status pass, as they were judged already; so does whatever is no answer of a model.
+//! What could not be read (encoded, too long, several choices) fails where a model was asked: it cannot be vouched for. An
+//! answer that is known to be bad passes with its verdict, unless it has tool calls: those that a token limit cut must never
+//! run. Answers with an error status pass, as they were judged already; so does whatever is no answer of a model.
 //!
 //! # Where it belongs
 //!

@@ -153,6 +153,33 @@ async fn a_reader_that_trusts_the_end_of_the_stream_still_hears_of_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_two_layers_around_a_live_stream_both_look_at_it() {
+    for (outer_passes, inner_passes) in [(true, true), (true, false), (false, true)] {
+        let says = |passes: bool| {
+            validate_fn(move |_: &Answered<'_>| match passes {
+                true => Ok(()),
+                false => Err(Violations::new(Reason::SchemaViolation, vec![Violation::new("", "test", "No")])),
+            })
+        };
+        let inner = service_fn(|_: Request<String>| {
+            let (first, rest) = (
+                streams("one ").split_once("data: {\"choices\":[{\"index\":0,\"delta\":{},").map(|it| it.0.to_owned()),
+                streams("two"),
+            );
+            let script = BodyScript::new().data(first.expect("a piece")).pause(Duration::from_secs(1)).data(rest);
+            std::future::ready(Ok::<_, Infallible>(Response::new(WatchedBody::new(script))))
+        });
+        let stack = ServiceBuilder::new()
+            .layer(SemanticValidatorLayer::new(says(outer_passes)))
+            .layer(SemanticValidatorLayer::new(says(inner_passes)))
+            .layer(ProviderLayer::new(ProviderConfig::default()))
+            .service(inner);
+        let read = read(BoxCloneSyncService::new(stack)).await;
+        assert_eq!(read.is_ok(), outer_passes && inner_passes, "{outer_passes} {inner_passes}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_is_dropped_or_cut_is_not_looked_at() {
     let looks = Arc::new(Mutex::new(0));
     let counted = looks.clone();
@@ -388,6 +415,40 @@ mod tools {
         assert!(read(model(Mending(registry()), Delivery::Live, doubled)).await.is_ok());
         let cut = calls("get_weather", r#"{"city":"Os"#);
         assert_eq!(reason(read(model(Mending(registry()), Delivery::Live, cut)).await), Some(Reason::BadArguments));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_a_token_limit_cut_never_runs() {
+        let cut = calls("get_weather", r#"{"city":"Os"#)
+            .replace(r#""finish_reason":"tool_calls""#, r#""finish_reason":"length""#);
+        assert!(cut.contains(r#""finish_reason":"length""#), "{cut}");
+        assert_eq!(reason(read(model(registry(), Delivery::Live, cut)).await), Some(Reason::OutputLimit));
+
+        let event = |delta: &str, finish: &str| {
+            format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n")
+        };
+        let call =
+            r#"{"tool_calls":[{"index":0,"id":"1","function":{"name":"get_weather","arguments":"{\"city\":\"Os"}}]}"#;
+        let stream = WatchedBody::new(
+            BodyScript::new()
+                .data(event(call, "null"))
+                .pause(Duration::from_secs(1))
+                .data(event("{}", r#""length""#) + "data: [DONE]\n\n"),
+        );
+        assert_eq!(reason(read(model(registry(), Delivery::Live, stream)).await), Some(Reason::OutputLimit));
+        // Text that was cut is for its reader to judge: nothing is run.
+        let text = says("Once upon").replace("\"stop\"", "\"length\"");
+        assert!(read(model(registry(), Delivery::Live, text)).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_several_choices_none_is_vouched_for() {
+        let choice = |index: u32, name: &str| {
+            let call = json!({ "id": "c", "type": "function", "function": { "name": name, "arguments": r#"{"city":"Oslo"}"# } });
+            json!({ "index": index, "message": { "tool_calls": [call] }, "finish_reason": "tool_calls" })
+        };
+        let two = json!({ "choices": [choice(0, "get_weather"), choice(1, "rm_rf")] }).to_string();
+        assert_eq!(reason(read(model(registry(), Delivery::Live, two)).await), Some(Reason::SchemaViolation));
     }
 
     #[tokio::test(start_paused = true)]

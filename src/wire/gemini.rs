@@ -100,6 +100,7 @@ fn see(decoder: &mut Decoder, answer: &Answer<'_>) -> bool {
 fn see_candidate(decoder: &mut Decoder, candidate: &Candidate<'_>, position: usize) {
     // Every candidate reaches the client; only the first is read further.
     let is_first = json::count(candidate.index).unwrap_or(position as u64) == 0;
+    decoder.reading.more_choices |= !is_first;
     for part in candidate.content.0.iter().flat_map(|content| content.parts.iter()) {
         see_part(decoder, part, is_first);
     }

@@ -172,7 +172,9 @@ fn see(decoder: &mut Decoder, chunk: &Chunk<'_>, is_first: impl Fn(&Choice<'_>, 
         if let Some(error) = errors::read_value(choice.error) {
             decoder.reading.see_error(error);
         }
-        if is_first(choice, position) {
+        let is_first = is_first(choice, position);
+        decoder.reading.more_choices |= !is_first;
+        if is_first {
             if decoder.reading.text.is_some() {
                 see_text(decoder, choice, message);
             }

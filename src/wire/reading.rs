@@ -64,6 +64,8 @@ pub struct Reading {
     /// The text of the answer, where somebody [asked](super::Decoder::keep_text) for it and it was not too long:
     /// without reasoning, refusals and tool calls, and of several choices the first.
     pub text: Option<String>,
+    /// Whether there are further choices, of which neither text nor tool calls are read.
+    pub more_choices: bool,
     /// Whether the model was seen to reason.
     pub reasoning: bool,
     /// Whether the model declined in so many words.

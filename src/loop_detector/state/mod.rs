@@ -11,7 +11,7 @@ use tokio::time::Instant;
 pub(super) use self::outcome::{Outcome, OutcomeKind};
 use self::{memory::Memory, near::Near, outcome::Lines};
 use super::{
-    config::{LoopPolicy, Pollable},
+    config::LoopPolicy,
     found::{Found, Rule},
     sketch::Sketch,
 };
@@ -27,7 +27,7 @@ pub(super) struct Step {
     /// The turn of the conversation, and the step of the run; calls of one step are a batch. Step 0 is not told.
     pub(super) turn: u32,
     pub(super) step: u32,
-    pub(super) pollable: Option<Pollable>,
+    pub(super) pollable: Option<crate::tool::Pollable>,
 }
 
 /// What becomes of a call.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::loop_detector::{config::Pollable, sketch::name};
+use crate::{loop_detector::sketch::name, tool::Pollable};
 
 mod any;
 

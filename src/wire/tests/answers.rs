@@ -329,3 +329,91 @@ fn a_beginning_that_comes_again_is_read_as_if_it_were_read_again() {
     let broken = [r#"{"model":"m","choices":[]}"#, r#"{"model":"m","choices":[}"#];
     assert_eq!(reason(&stream(OpenAiChat, &lines(&broken))), Reason::Unparsable);
 }
+
+/// Every protocol, as a body and as a stream: the text alone, once, and only for who asks.
+#[test]
+fn the_text_of_an_answer_is_kept_for_who_asks_and_nothing_else_of_it() {
+    use crate::wire::{
+        Protocol::{Cohere, Gemini},
+        SseSplitter,
+    };
+    let bodies = [
+        (
+            OpenAiChat,
+            r#"{"choices":[{"index":0,"message":{"content":"Hi \u00e9","reasoning_content":"no"},"finish_reason":"stop"}]}"#,
+        ),
+        (
+            OpenAiChat,
+            r#"{"choices":[{"index":0,"message":{"content":[{"type":"thinking","text":"no"},{"type":"text","text":"Hi é"}]},"finish_reason":"stop"}]}"#,
+        ),
+        (
+            OpenAiResponses,
+            r#"{"object":"response","status":"completed","output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"no"}]},{"type":"message","content":[{"type":"output_text","text":"Hi é"}]}]}"#,
+        ),
+        (
+            Anthropic,
+            r#"{"type":"message","content":[{"type":"thinking","thinking":"no"},{"type":"text","text":"Hi é"}],"stop_reason":"end_turn"}"#,
+        ),
+        (
+            Gemini,
+            r#"{"candidates":[{"content":{"parts":[{"text":"no","thought":true},{"text":"Hi é"}]},"finishReason":"STOP"}]}"#,
+        ),
+        (
+            Cohere,
+            r#"{"message":{"tool_plan":"no","content":[{"type":"thinking","thinking":"no"},{"type":"text","text":"Hi é"}]},"finish_reason":"COMPLETE"}"#,
+        ),
+    ];
+    for (protocol, text) in bodies {
+        let mut decoder = Decoder::new(Some(protocol)).keep_text();
+        decoder.json(text.as_bytes());
+        assert_eq!(decoder.reading().text.as_deref(), Some("Hi é"), "{protocol:?}");
+        assert_eq!(body(protocol, text.as_bytes()).text, None, "{protocol:?}");
+    }
+    let streams: [(_, &[&str]); 5] = [
+        (
+            OpenAiChat,
+            &[
+                r#"{"choices":[{"index":0,"delta":{"content":"Hi "}}]}"#,
+                r#"{"choices":[{"index":0,"delta":{"content":"é"},"finish_reason":"stop"}]}"#,
+            ],
+        ),
+        (
+            OpenAiResponses,
+            &[
+                r#"{"type":"response.output_text.delta","delta":"Hi "}"#,
+                r#"{"type":"response.output_text.delta","delta":"é"}"#,
+                r#"{"type":"response.output_text.done","text":"Hi é"}"#,
+                r#"{"type":"response.completed","response":{"object":"response","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Hi é"}]}]}}"#,
+            ],
+        ),
+        (
+            Anthropic,
+            &[
+                r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+                r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi "}}"#,
+                r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"é"}}"#,
+            ],
+        ),
+        (
+            Gemini,
+            &[
+                r#"{"candidates":[{"content":{"parts":[{"text":"Hi "}]}}]}"#,
+                r#"{"candidates":[{"content":{"parts":[{"text":"é"}]},"finishReason":"STOP"}]}"#,
+            ],
+        ),
+        (
+            Cohere,
+            &[
+                r#"{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"Hi "}}}}"#,
+                r#"{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"é"}}}}"#,
+            ],
+        ),
+    ];
+    for (protocol, data) in streams {
+        let (mut decoder, mut sse) = (Decoder::new(Some(protocol)).keep_text(), SseSplitter::new());
+        sse.push(&lines(data), |event| {
+            decoder.sse(&event);
+        });
+        assert_eq!(decoder.reading().text.as_deref(), Some("Hi é"), "{protocol:?}");
+    }
+}
